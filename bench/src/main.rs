@@ -1,0 +1,2 @@
+//! logbench entry.
+fn main() {}

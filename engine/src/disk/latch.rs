@@ -1,0 +1,3 @@
+//! placeholder
+/// Latch
+pub struct Latch;

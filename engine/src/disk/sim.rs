@@ -1,0 +1,5 @@
+//! placeholder
+/// o
+pub struct SimOptions;
+/// s
+pub struct SimStorage;

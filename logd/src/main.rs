@@ -1,0 +1,2 @@
+//! logd daemon entry.
+fn main() {}

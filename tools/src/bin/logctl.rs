@@ -1,0 +1,2 @@
+//! logctl: placeholder entry, filled by the tools.
+fn main() {}
