@@ -3,17 +3,25 @@
 //! Reading order: `durability`, `units`, `disk`, `log`, `core`, `db`. docs/ARCHITECTURE.md has the picture.
 
 pub mod clock;
+pub mod core;
+pub mod db;
 pub mod disk;
 pub mod durability;
 pub mod error;
 pub mod format;
 pub mod index;
 pub mod limits;
+pub mod log_stub;
 pub mod mark;
 pub mod options;
 pub mod prng;
 pub mod units;
 
+pub use core::{
+    Context, Direction, Keyspace, KeyspaceOptions, LogForm, Procedure, Record, Routing, ScanPosition, Scope, Ticket,
+    Transaction,
+};
+pub use db::{Batch, Db, Stats};
 pub use durability::DurabilityLevel;
 pub use error::Error;
 pub use options::Options;

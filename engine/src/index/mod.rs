@@ -3,8 +3,10 @@
 //! Must not know: the log, disks, time, keyspaces, shards.
 //! Next: tree.rs, then node.rs.
 
+mod expiry;
 mod tree;
 
+pub use expiry::ExpiryIndex;
 pub use tree::{BulkBuilder, Range, Tree, View};
 
 /// What stands behind a key.

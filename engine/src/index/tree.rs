@@ -48,6 +48,17 @@ impl Tree {
     pub fn remove(&mut self, key: &[u8]) -> Previous {
         previous(Arc::make_mut(&mut self.map).remove(key))
     }
+    /// Changes when a record ends; nothing if the key is not there.
+    pub fn set_expiry(&mut self, key: &[u8], expiry_millis: u64) -> Previous {
+        match Arc::make_mut(&mut self.map).get_mut(key) {
+            Some(found) => {
+                let previous = Previous { existed: true, expiry_millis: found.1, value_bytes: found.0.len() };
+                found.1 = expiry_millis;
+                previous
+            }
+            None => Previous::default(),
+        }
+    }
     /// A frozen copy of the present state; O(1).
     pub fn view(&self) -> View {
         View { tree: self.clone() }
