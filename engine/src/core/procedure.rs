@@ -216,7 +216,7 @@ impl Core {
         arguments: &[u8],
         level: Option<DurabilityLevel>,
     ) -> Result<(Vec<u8>, Ticket), Error> {
-        let seed = Prng::new(self.seed.fetch_add(1, Ordering::Relaxed)).next_u64();
+        let seed = self.draw_seed();
         let scope = match &active.procedure.keys {
             None => Scope::All,
             Some(keys) => Scope::Shards(self.shards_touched(active, keys.as_ref(), arguments)),
@@ -233,6 +233,11 @@ impl Core {
             arguments,
         });
         Ok((reply, transaction.commit(level, call)?))
+    }
+
+    /// A new seed for one call.
+    pub(super) fn draw_seed(&self) -> u64 {
+        Prng::new(self.seed.fetch_add(1, Ordering::Relaxed)).next_u64()
     }
 
     fn shards_touched(&self, active: &ActiveProcedure, keys: &Keys, arguments: &[u8]) -> ShardSet {
@@ -267,6 +272,15 @@ impl Core {
         let numbers = numbers.collect::<Result<Vec<_>, _>>()?;
         let keyspaces = numbers.into_iter().map(|number| catalog.handle(number, self.options.durability)).collect();
         Ok((ActiveProcedure { number: call.procedure, keyspaces, procedure }, name))
+    }
+}
+
+impl Transaction<'_> {
+    /// Runs a procedure as part of this transaction; it is logged by its effects, whatever its form. The scope must hold
+    /// what the procedure touches. Errors: what it returns; what it changed before stays until the transaction is undone.
+    pub fn call(&mut self, active: &ActiveProcedure, arguments: &[u8]) -> Result<Vec<u8>, Error> {
+        let seed = self.seed();
+        active.run(self, seed, arguments)
     }
 }
 

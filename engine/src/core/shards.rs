@@ -89,24 +89,12 @@ impl Shards {
         limit: usize,
         visit: &mut dyn FnMut(&[u8], Entry<'_>),
     ) -> Option<ScanPosition> {
-        let mut position = from.clone();
-        let mut left = limit;
-        while position.shard < self.all.len() {
-            let shard = self.lock(position.shard);
-            if let Some(tree) = shard.tree(keyspace.number) {
-                let bound = position.after.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
-                let mut last = None;
-                for (key, entry) in tree.range(bound, Bound::Unbounded).take(left) {
-                    visit(key, entry);
-                    left -= 1;
-                    last = Some(key);
-                }
-                if left == 0 {
-                    position.after = last.map(Box::from).or(position.after);
-                    return Some(position);
-                }
+        let mut walk = Walk { position: from.clone(), left: limit };
+        while walk.position.shard < self.all.len() {
+            let shard = self.lock(walk.position.shard);
+            if walk.shard(&shard, keyspace, visit) {
+                return Some(walk.position);
             }
-            position = ScanPosition { shard: position.shard + 1, after: None };
         }
         None
     }
@@ -137,6 +125,35 @@ impl Shards {
     /// Earliest due time of all shards, or `u64::MAX`.
     pub fn next_due(&self) -> u64 {
         (0..self.count()).filter_map(|shard| self.lock(shard).expiry().next_due()).min().unwrap_or(u64::MAX)
+    }
+}
+
+/// A walk over a keyspace in progress.
+pub struct Walk {
+    /// Where it stands.
+    pub position: ScanPosition,
+    /// Records it may still visit.
+    pub left: usize,
+}
+
+impl Walk {
+    /// Goes on in the shard where it stands. True when it may visit no more; else it stands at the next shard's start.
+    pub fn shard(&mut self, shard: &Shard, keyspace: Keyspace, visit: &mut dyn FnMut(&[u8], Entry<'_>)) -> bool {
+        if let Some(tree) = shard.tree(keyspace.number) {
+            let bound = self.position.after.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+            let mut last = None;
+            for (key, entry) in tree.range(bound, Bound::Unbounded).take(self.left) {
+                visit(key, entry);
+                self.left -= 1;
+                last = Some(key);
+            }
+            if self.left == 0 {
+                self.position.after = last.map(Box::from).or(self.position.after.take());
+                return true;
+            }
+        }
+        self.position = ScanPosition { shard: self.position.shard + 1, after: None };
+        false
     }
 }
 

@@ -7,7 +7,7 @@
 use super::catalog::{Keyspace, encode_options};
 use super::counters::add;
 use super::scope::Scope;
-use super::shards::Guards;
+use super::shards::{Guards, ScanPosition, Walk};
 use super::undo::Undo;
 use super::{Core, KeyspaceOptions, Watch};
 use crate::durability::DurabilityLevel;
@@ -257,6 +257,40 @@ impl<'a> Transaction<'a> {
         range.into_iter().flatten().filter_map(move |(key, entry)| live(entry, now).map(|record| (key, record)))
     }
 
+    /// Visits up to `limit` records of a keyspace from a position on, shard by shard, due ones left out of the visit but counted
+    /// in the limit. `None` at the end. Needs `Scope::All`.
+    pub fn visit(
+        &self,
+        keyspace: Keyspace,
+        from: &ScanPosition,
+        limit: usize,
+        visit: &mut dyn FnMut(&[u8], Record<'_>),
+    ) -> Option<ScanPosition> {
+        let mut walk = Walk { position: from.clone(), left: limit };
+        while walk.position.shard < self.core.shards.count() {
+            let shard = self.guards.shard(walk.position.shard);
+            let is_full = walk.shard(shard, keyspace, &mut |key, entry| {
+                if let Some(record) = live(entry, self.now) {
+                    visit(key, record);
+                }
+            });
+            if is_full {
+                return Some(walk.position);
+            }
+        }
+        None
+    }
+
+    /// Some key, chosen by a random number; due ones may be among them. Needs `Scope::All`.
+    pub fn sample(&self, keyspace: Keyspace, random: u64) -> Option<Vec<u8>> {
+        let count = self.core.shards.count();
+        let start = (random >> 32) as usize % count;
+        (0..count).find_map(|step| {
+            let tree = self.guards.shard((start + step) % count).tree(keyspace.number)?;
+            tree.sample(random).map(|(key, _)| key.to_vec())
+        })
+    }
+
     /// Makes a keyspace. Needs `Scope::All`.
     pub(crate) fn define_keyspace(&mut self, number: u16, name: &str, options: KeyspaceOptions) {
         self.level = DurabilityLevel::Synced;
@@ -267,6 +301,10 @@ impl<'a> Transaction<'a> {
     pub(crate) fn define_procedure(&mut self, procedure: u32, version: u32, form: u8, name: &str) {
         self.level = DurabilityLevel::Synced;
         self.frame.push(Effect::Procedure { procedure, version, form, name });
+    }
+
+    pub(super) fn seed(&self) -> u64 {
+        self.core.draw_seed()
     }
 
     /// The effects so far, as bytes.
