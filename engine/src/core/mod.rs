@@ -12,6 +12,8 @@ mod replay;
 mod scope;
 mod shard;
 mod shards;
+#[cfg(test)]
+mod tests;
 mod time;
 mod transaction;
 mod undo;
