@@ -11,8 +11,7 @@ const FILE_LINES_MAX: usize = 500;
 const LONG_FILES: &[(&str, &str)] = &[];
 
 /// The only files that may hold unsafe code (docs/ARCHITECTURE.md section 3).
-const UNSAFE_FILES: &[&str] =
-    &["engine/src/disk/uring.rs", "engine/src/disk/buffer.rs", "engine/src/index/node.rs"];
+const UNSAFE_FILES: &[&str] = &["engine/src/disk/uring.rs", "engine/src/disk/buffer.rs", "engine/src/index/node.rs"];
 
 /// Words of the outside world that the engine may only use in the files behind its seams.
 const SEAM_WORDS: &[(&str, &[&str])] = &[
@@ -21,7 +20,15 @@ const SEAM_WORDS: &[(&str, &[&str])] = &[
     ("clock_gettime", &["engine/src/clock/os.rs"]),
     ("std::thread", &["engine/src/db/threads.rs"]),
     ("std::fs", &["engine/src/disk/os.rs", "engine/src/disk/files.rs"]),
-    ("rustix::fs", &["engine/src/disk/os.rs", "engine/src/disk/files.rs", "engine/src/disk/syscall.rs", "engine/src/disk/uring.rs"]),
+    (
+        "rustix::fs",
+        &[
+            "engine/src/disk/os.rs",
+            "engine/src/disk/files.rs",
+            "engine/src/disk/syscall.rs",
+            "engine/src/disk/uring.rs",
+        ],
+    ),
     ("getrandom", &["engine/src/db/open.rs"]),
     ("std::env", &[]),
     ("println!", &[]),
@@ -52,12 +59,18 @@ struct Source {
 impl Source {
     /// Lines of product code with their number: up to the first test module, comments left out.
     fn code(&self) -> impl Iterator<Item = (usize, &str)> {
-        let product = self.text.lines().take_while(|line| line.trim() != "#[cfg(test)]" && line.trim() != "#[cfg(all(test, feature = \"sim\"))]");
+        let product = self
+            .text
+            .lines()
+            .take_while(|line| line.trim() != "#[cfg(test)]" && line.trim() != "#[cfg(all(test, feature = \"sim\"))]");
         product.enumerate().map(|(at, line)| (at + 1, line)).filter(|(_, line)| !line.trim_start().starts_with("//"))
     }
 
     fn is_test(&self) -> bool {
-        self.name.contains("/tests/") || self.name.ends_with("/tests.rs") || self.name.contains("test_") || self.name.contains("/examples/")
+        self.name.contains("/tests/")
+            || self.name.ends_with("/tests.rs")
+            || self.name.contains("test_")
+            || self.name.contains("/examples/")
     }
 }
 
@@ -112,7 +125,10 @@ fn every_file_opens_with_its_duty() {
 fn product_files_say_what_they_guarantee_or_where_to_read_on() {
     let silent = sources().into_iter().filter(|source| {
         let head: String = source.text.lines().take_while(|line| line.starts_with("//!")).collect();
-        source.name.contains("engine/src") && !source.is_test() && !head.contains("Guarantees") && !head.contains("Next")
+        source.name.contains("engine/src")
+            && !source.is_test()
+            && !head.contains("Guarantees")
+            && !head.contains("Next")
     });
     report("these heads name neither guarantees nor the next file", silent.map(|source| source.name).collect());
 }
@@ -123,7 +139,9 @@ fn unsafe_stays_in_its_files_and_says_why() {
     for source in sources() {
         let allowed = UNSAFE_FILES.contains(&source.name.as_str());
         let lines: Vec<&str> = source.text.lines().collect();
-        for (number, line) in source.code().filter(|(_, line)| line.contains("unsafe {") || line.contains("unsafe impl")) {
+        for (number, line) in
+            source.code().filter(|(_, line)| line.contains("unsafe {") || line.contains("unsafe impl"))
+        {
             let reason = lines[..number].iter().rev().take(12).any(|above| above.contains("SAFETY"));
             if !allowed || !reason {
                 broken.push(format!("{}:{number}: {}", source.name, line.trim()));
@@ -182,9 +200,12 @@ fn nothing_is_left_undone_in_product_code() {
     let words = ["todo!(", "unimplemented!(", "FIXME", "XXX", ".unwrap()", "STAND-IN", "PLACEHOLDER", "dbg!("];
     let mut broken = Vec::new();
     for source in sources().into_iter().filter(|source| !source.is_test() && !source.name.starts_with("tests/")) {
-        let hits = source.text.lines().take_while(|line| line.trim() != "#[cfg(test)]" && line.trim() != "#[cfg(all(test, feature = \"sim\"))]").enumerate().filter(|(_, line)| {
-            !line.trim_start().starts_with("///") && words.iter().any(|word| line.contains(word))
-        });
+        let hits = source
+            .text
+            .lines()
+            .take_while(|line| line.trim() != "#[cfg(test)]" && line.trim() != "#[cfg(all(test, feature = \"sim\"))]")
+            .enumerate()
+            .filter(|(_, line)| !line.trim_start().starts_with("///") && words.iter().any(|word| line.contains(word)));
         broken.extend(hits.map(|(at, line)| format!("{}:{}: {}", source.name, at + 1, line.trim())));
     }
     report("unfinished or panicking places", broken);
@@ -193,7 +214,9 @@ fn nothing_is_left_undone_in_product_code() {
 #[test]
 fn names_use_the_words_of_the_glossary() {
     let mut broken = Vec::new();
-    for source in sources().into_iter().filter(|source| !BANNED_WORDS_EXEMPT.iter().any(|exempt| source.name.starts_with(exempt))) {
+    for source in
+        sources().into_iter().filter(|source| !BANNED_WORDS_EXEMPT.iter().any(|exempt| source.name.starts_with(exempt)))
+    {
         let path = source.name.to_lowercase();
         broken.extend(BANNED_IN_NAMES.iter().filter(|word| path.contains(*word)).map(|word| format!("{path}: {word}")));
         for (number, line) in source.code() {
@@ -213,7 +236,11 @@ fn names_use_the_words_of_the_glossary() {
 fn a_golden_check_is_asserted() {
     let mut broken = Vec::new();
     for source in sources() {
-        let bare = source.text.lines().enumerate().filter(|(_, line)| line.trim_start().starts_with("matches!(") && line.trim_end().ends_with(");"));
+        let bare = source
+            .text
+            .lines()
+            .enumerate()
+            .filter(|(_, line)| line.trim_start().starts_with("matches!(") && line.trim_end().ends_with(");"));
         broken.extend(bare.map(|(at, line)| format!("{}:{}: {}", source.name, at + 1, line.trim())));
     }
     report("a matches! whose result nobody looks at", broken);
@@ -223,6 +250,9 @@ fn a_golden_check_is_asserted() {
 fn the_documents_that_the_readme_names_are_there() {
     let readme = fs::read_to_string(root().join("README.md")).expect("a README");
     let names = readme.split(['(', ')']).filter(|part| part.starts_with("docs/") || part.starts_with("fixtures/"));
-    let missing: Vec<_> = names.filter(|name| !root().join(name.split('#').next().expect("a path")).exists()).map(str::to_owned).collect();
+    let missing: Vec<_> = names
+        .filter(|name| !root().join(name.split('#').next().expect("a path")).exists())
+        .map(str::to_owned)
+        .collect();
     report("README names files that are not there", missing);
 }
