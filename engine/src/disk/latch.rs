@@ -6,6 +6,7 @@
 //! Must not know: who writes what.
 //! Next: os.rs and sim/ are what it wraps.
 
+use super::names::check_directory;
 use super::{
     Buffer, Completion, Disk, DiskError, DiskErrorKind, DiskReport, DiskWaker, FileId, Listed, LockGuard, OpenMode,
     Operation, Space, Storage,
@@ -139,6 +140,8 @@ impl Disk for Latch {
     }
 
     fn sync_directory(&mut self, directory: &str) -> Result<(), DiskError> {
+        // A name that cannot be is the caller's mistake and no failure of the disk.
+        check_directory("sync directory", directory)?;
         self.state.check()?;
         self.inner.sync_directory(directory).map_err(|error| match error.kind {
             DiskErrorKind::NotFound => error,
