@@ -3,6 +3,7 @@
 //! Reading order: `durability`, `units`, `disk`, `log`, `core`, `db`. docs/ARCHITECTURE.md has the picture.
 
 pub mod clock;
+pub mod digest;
 pub mod disk;
 pub mod durability;
 pub mod error;
