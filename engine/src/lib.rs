@@ -2,6 +2,7 @@
 //!
 //! Reading order: `durability`, `units`, `disk`, `log`, `core`, `db`. docs/ARCHITECTURE.md has the picture.
 
+pub mod checkpoint;
 pub mod clock;
 pub mod digest;
 pub mod disk;
@@ -10,10 +11,16 @@ pub mod error;
 pub mod format;
 pub mod index;
 pub mod limits;
+pub mod manifest;
 pub mod mark;
 pub mod options;
 pub mod prng;
+pub mod recovery;
+pub mod snapshot;
+#[cfg(test)]
+mod test_disk;
 pub mod units;
+pub mod verify;
 
 pub use durability::DurabilityLevel;
 pub use error::Error;

@@ -71,13 +71,7 @@ impl Damage {
 }
 
 /// Compares a checksum; the one place that words such a damage.
-pub fn check_crc(
-    what: &'static str,
-    case: char,
-    offset: FileOffset,
-    stored: u32,
-    computed: u32,
-) -> Result<(), Flaw> {
+pub fn check_crc(what: &'static str, case: char, offset: FileOffset, stored: u32, computed: u32) -> Result<(), Flaw> {
     if stored == computed {
         return Ok(());
     }
@@ -99,8 +93,12 @@ pub fn check_equal<T: PartialEq + ToString>(
 pub fn check_zero(what: &'static str, case: char, base: FileOffset, padding: &[u8]) -> Result<(), Flaw> {
     match padding.iter().position(|byte| *byte != 0) {
         None => Ok(()),
-        Some(at) => {
-            Err(Flaw::damaged(what, case, base.saturating_add(at as u64), "zero padding", format!("{:02x}", padding[at])))
-        }
+        Some(at) => Err(Flaw::damaged(
+            what,
+            case,
+            base.saturating_add(at as u64),
+            "zero padding",
+            format!("{:02x}", padding[at]),
+        )),
     }
 }
