@@ -4,6 +4,10 @@
 //! Next: docs/FORMAT.md shows the same tables; a test holds the two together.
 
 pub mod command;
+pub mod damage;
+pub mod manifest;
+pub mod snapshot;
+pub mod snapshot_block;
 
 /// One row of a format table: what docs/FORMAT.md must show too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
