@@ -32,6 +32,7 @@ pub fn run(storage: &dyn Storage) {
     no_wake_is_lost(disk);
     a_second_lock_is_refused_until_the_first_is_dropped(storage);
     two_disks_see_the_same_files(storage);
+    a_disk_can_go_from_thread_to_thread(storage);
     a_disk_dropped_with_operations_in_flight_is_no_harm(storage);
     // The last one, since a latch takes it for what it is: a failed write.
     writing_a_file_opened_for_reading_is_an_error(disk);
@@ -274,6 +275,22 @@ fn two_disks_see_the_same_files(storage: &dyn Storage) {
     let buffer = writer.buffer(2 * BLOCK_BYTES);
     let read = reader.read_at(same, 0, buffer).expect("a read succeeds");
     assert!(read.iter().all(|&byte| byte == 3));
+}
+
+/// The thread that waited first has ended when the wake comes: what it left in the kernel ended with it.
+fn a_disk_can_go_from_thread_to_thread(storage: &dyn Storage) {
+    let mut disk = storage.disk().expect("a disk can be had");
+    let file = open(disk.as_mut(), "moved", OpenMode::Create);
+    let there = std::thread::spawn(move || {
+        let buffer = filled(disk.as_mut(), 1, 1);
+        disk.write_at(file, 0, buffer, true).expect("a write succeeds");
+        disk.wait(Some(Nanos(1)));
+        disk
+    });
+    let mut disk = there.join().expect("the thread ends");
+    no_wake_is_lost(disk.as_mut());
+    let buffer = filled(disk.as_mut(), 1, 2);
+    disk.write_at(file, 0, buffer, true).expect("a write succeeds");
 }
 
 fn a_disk_dropped_with_operations_in_flight_is_no_harm(storage: &dyn Storage) {

@@ -34,7 +34,8 @@ impl Files {
         let file_system = medium::identify(&names)?;
         let report = DiskReport {
             backend,
-            direct: true,
+            // tmpfs and ramfs accept O_DIRECT, but the page cache is all they have.
+            direct: !matches!(file_system.name.as_str(), "tmpfs" | "ramfs"),
             file_system: file_system.name,
             notes: file_system.note.into_iter().collect(),
         };

@@ -210,4 +210,17 @@ mod tests {
             assert!(check_name("open", name).is_err(), "{name}");
         }
     }
+    #[test]
+    fn a_lock_on_a_file_that_was_replaced_does_not_count() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = fs::open(directory.path(), OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty()).unwrap();
+        let names = Names { root, place: "test".to_owned(), read_only: false };
+        let held = names.open("lock", OpenMode::Create).unwrap();
+        assert_eq!(names.is_still(&held, "lock"), Ok(true));
+        names.open("other", OpenMode::Create).unwrap();
+        names.rename("other", "lock").unwrap();
+        assert_eq!(names.is_still(&held, "lock"), Ok(false));
+        names.remove("lock").unwrap();
+        assert_eq!(names.is_still(&held, "lock"), Ok(false));
+    }
 }

@@ -17,6 +17,7 @@ use crate::units::{FileOffset, Nanos};
 use io_uring::types::{Fd, FsyncFlags, SubmitArgs, Timespec};
 use io_uring::{IoUring, cqueue, opcode, squeue};
 use rustix::io::{Errno, ReadWriteFlags};
+use std::collections::VecDeque;
 use std::io::IoSlice;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
@@ -33,6 +34,8 @@ pub(super) struct Uring {
     bell_watched: bool,
     in_flight: Vec<Option<InFlight>>,
     in_flight_free: Vec<usize>,
+    /// Taken from the ring and not looked at yet: slot and result.
+    arrived: VecDeque<(usize, i32)>,
     ready: Vec<Completion>,
     registered: Slots,
 }
@@ -78,6 +81,7 @@ impl Uring {
             bell_watched: false,
             in_flight: Vec::new(),
             in_flight_free: Vec::new(),
+            arrived: VecDeque::new(),
             ready: Vec::new(),
             registered,
         })
@@ -112,12 +116,16 @@ impl Uring {
         }
     }
 
-    /// Lets the kernel take what is queued. What it cannot take now stays queued for the next time.
+    /// Lets the kernel take all that is queued.
     fn enter(&mut self) {
         while !self.ring.submission().is_empty() {
             match self.ring.submit().map_err(|error| errno_of(&error)) {
                 Ok(_) | Err(Errno::INTR) => {}
-                Err(Errno::AGAIN | Errno::BUSY | Errno::NOMEM) => std::thread::yield_now(),
+                // Older kernels take nothing in while completions overflow: make room for those.
+                Err(Errno::AGAIN | Errno::BUSY | Errno::NOMEM) => {
+                    self.drain();
+                    std::thread::yield_now();
+                }
                 Err(errno) => panic!("io_uring refused what its set-up allowed: {errno}"),
             }
         }
@@ -129,6 +137,9 @@ impl Uring {
             let watch = opcode::PollAdd::new(Fd(self.bell.eventfd.as_raw_fd()), POLL_IN).multi(true);
             self.push(&watch.build().user_data(BELL));
             self.bell_watched = true;
+        }
+        if !self.arrived.is_empty() {
+            return;
         }
         let slept = match limit {
             None => self.ring.submit_and_wait(1),
@@ -143,38 +154,36 @@ impl Uring {
         }
     }
 
-    /// Takes all completions from the ring.
-    fn reap(&mut self, files: &mut Files) {
+    /// Moves all completions from the ring to `arrived`; the bell's are seen to on the way.
+    fn drain(&mut self) {
         if self.ring.submission().cq_overflow() {
             // The kernel keeps what did not fit and hands it over when it is entered.
             let _ = self.ring.submit();
         }
-        while let Some(completed) = self.next_completed() {
-            let slot = completed.user_data() as usize;
+        for completed in self.ring.completion() {
+            if completed.user_data() != BELL {
+                self.arrived.push_back((completed.user_data() as usize, completed.result()));
+            } else if !cqueue::more(completed.flags()) {
+                self.bell_watched = false;
+            }
+        }
+    }
+
+    /// Sees to all completions that are there: starts the next step of their operations, or ends them.
+    fn reap(&mut self, files: &mut Files) {
+        self.drain();
+        while let Some((slot, result)) = self.arrived.pop_front() {
             let operation = self.in_flight[slot].as_mut().expect("the kernel completes what is in flight, once");
-            match next_step(operation, completed.result(), files) {
+            match next_step(operation, result, files) {
                 Some(step) => {
                     operation.step = step;
                     self.start(files, slot);
                 }
                 None => {
                     let operation = self.take(slot);
-                    let result = outcome(&operation, completed.result(), files);
+                    let result = outcome(&operation, result, files);
                     self.ready.push(Completion { token: operation.token, buffer: operation.buffer, result });
                 }
-            }
-        }
-    }
-
-    /// The next completion of an operation; the bell's are seen to on the way.
-    fn next_completed(&mut self) -> Option<cqueue::Entry> {
-        loop {
-            let completed = self.ring.completion().next()?;
-            if completed.user_data() != BELL {
-                return Some(completed);
-            }
-            if !cqueue::more(completed.flags()) {
-                self.bell_watched = false;
             }
         }
     }
@@ -258,14 +267,18 @@ impl DataPath for Uring {
 
 impl Drop for Uring {
     fn drop(&mut self) {
-        while self.count_in_flight() > 0 {
+        loop {
+            self.drain();
+            while let Some((slot, _)) = self.arrived.pop_front() {
+                self.take(slot);
+            }
+            if self.count_in_flight() == 0 {
+                return;
+            }
             match self.ring.submit_and_wait(1).map_err(|error| errno_of(&error)) {
                 Ok(_) | Err(Errno::INTR | Errno::AGAIN | Errno::BUSY | Errno::NOMEM) => {}
                 // The kernel may still use the buffers: rather lose the memory than free it.
                 Err(_) => return std::mem::forget(std::mem::take(&mut self.in_flight)),
-            }
-            while let Some(completed) = self.next_completed() {
-                self.take(completed.user_data() as usize);
             }
         }
     }
