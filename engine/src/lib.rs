@@ -9,6 +9,7 @@ pub mod error;
 pub mod format;
 pub mod index;
 pub mod limits;
+pub mod log;
 pub mod mark;
 pub mod options;
 pub mod prng;
