@@ -32,7 +32,7 @@ pub use view::{Direction, StateView, ViewRange};
 pub use watch::Watch;
 
 use crate::disk::DiskWaker;
-use crate::log_stub::Log;
+use crate::log::Log;
 use crate::options::Options;
 use parking_lot::RwLock;
 use std::sync::atomic::AtomicU64;

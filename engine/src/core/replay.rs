@@ -11,7 +11,7 @@ use super::{Core, EngineTime, Procedures};
 use crate::error::{Error, Refused};
 use crate::format::command::{Call, Command, Effect, Malformed, decode};
 use crate::index::{Entry, Tree};
-use crate::log_stub::Log;
+use crate::log::Log;
 use crate::options::Options;
 use crate::units::Lsn;
 use std::sync::Arc;

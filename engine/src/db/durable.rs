@@ -7,7 +7,7 @@
 use super::Db;
 use crate::core::Ticket;
 use crate::error::Error;
-use crate::log_stub::{Waiter, Watermarks};
+use crate::log::{Waiter, Watermarks};
 use crate::units::{Lsn, Nanos};
 use std::future::Future;
 use std::pin::Pin;
