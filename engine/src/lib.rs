@@ -4,6 +4,8 @@
 
 pub mod checkpoint;
 pub mod clock;
+pub mod core;
+pub mod db;
 pub mod digest;
 pub mod disk;
 pub mod durability;
@@ -11,6 +13,7 @@ pub mod error;
 pub mod format;
 pub mod index;
 pub mod limits;
+pub mod log_stub;
 pub mod manifest;
 pub mod mark;
 pub mod options;
@@ -22,6 +25,11 @@ mod test_disk;
 pub mod units;
 pub mod verify;
 
+pub use core::{
+    Context, Direction, Keyspace, KeyspaceOptions, LogForm, Procedure, Record, Routing, ScanPosition, Scope, Ticket,
+    Transaction,
+};
+pub use db::{Batch, Db, Stats};
 pub use durability::DurabilityLevel;
 pub use error::Error;
 pub use options::Options;
