@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::format::snapshot::SnapshotMeta;
 use crate::manifest::{Manifest, ManifestFile, SnapshotReference};
 use crate::snapshot::{self, Part, SnapshotWriter, Written};
-use crate::units::{Lsn, Millis, Nanos};
+use crate::units::{Lsn, Millis, Nanos, SegmentId};
 use std::collections::VecDeque;
 
 /// Bytes written between two looks at the clock.
@@ -36,6 +36,8 @@ pub trait Source {
     fn cut(&self) -> Cut;
     /// Up to here the log is on stable storage.
     fn lsn_synced(&self) -> Lsn;
+    /// The segment that is written to, or the last durable one; 0 if there is none yet.
+    fn segment(&self) -> SegmentId;
     /// Asks for a sync of everything logged so far.
     fn request_sync(&self);
     /// Commands up to and with this LSN are needed no more; segments that hold only such may go.
@@ -280,6 +282,7 @@ impl Checkpoint {
         let surplus = next.snapshots.len().saturating_sub(self.options.snapshots_kept);
         next.snapshots.drain(..surplus);
         next.lsn_proof = next.lsn_proof.max(lsn_synced);
+        next.segment_proof = next.segment_proof.max(source.segment());
         next.time_millis = next.time_millis.max(time);
         let oldest = next.snapshots.first().expect("the new snapshot is kept").lsn;
         manifest.replace(disk, next)?;

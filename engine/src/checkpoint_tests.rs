@@ -40,6 +40,9 @@ impl Source for TestSource {
     fn lsn_synced(&self) -> Lsn {
         self.lsn_synced.get()
     }
+    fn segment(&self) -> SegmentId {
+        SegmentId(3)
+    }
     fn request_sync(&self) {
         self.lsn_synced.set(self.lsn);
     }

@@ -8,6 +8,7 @@ use crate::disk::{BlockingDisk, Disk, DiskErrorKind, FileId, OpenMode};
 use crate::error::{Corrupt, Error, Failed};
 use crate::format::damage::{Damage, Flaw};
 use crate::format::manifest::{SLOT_BYTES, decode, encode};
+use crate::units::{Millis, SegmentId};
 
 pub use crate::format::manifest::{CleanMark, Manifest, SnapshotReference};
 
@@ -155,6 +156,25 @@ impl ManifestFile {
         disk.close(file);
         self.failed = replaced.is_err();
         replaced
+    }
+
+    /// Notes that a segment exists, so that its loss is not taken for a log that never was. Call it once the first
+    /// segment of a run is durable; costs nothing when the manifest knows already.
+    pub fn prove_segment(&mut self, disk: &mut dyn Disk, segment: SegmentId) -> Result<(), Error> {
+        if segment <= self.manifest.segment_proof {
+            return Ok(());
+        }
+        self.replace(disk, Manifest { segment_proof: segment, ..self.manifest.clone() })
+    }
+
+    /// Notes a clean stop. The next start removes the mark durably before anything is served.
+    pub fn mark_clean(&mut self, disk: &mut dyn Disk, clean: CleanMark, time_millis: Millis) -> Result<(), Error> {
+        let mut next = self.manifest.clone();
+        next.lsn_proof = next.lsn_proof.max(clean.last_lsn);
+        next.segment_proof = next.segment_proof.max(clean.segment);
+        next.time_millis = next.time_millis.max(time_millis);
+        next.clean = Some(clean);
+        self.replace(disk, next)
     }
 
     fn write_both(&mut self, disk: &mut dyn Disk, file: FileId, manifest: Manifest) -> Result<(), Error> {

@@ -51,6 +51,8 @@ pub struct Manifest {
     pub time_millis: Millis,
     /// Up to here the log was durable when this was written.
     pub lsn_proof: Lsn,
+    /// A segment with this id, or a later one, existed when this was written; 0 for none. A lost log shows by it.
+    pub segment_proof: SegmentId,
     /// How a clean stop left the log.
     pub clean: Option<CleanMark>,
     /// Kept snapshots, newest last.
@@ -92,6 +94,7 @@ struct BodyV1 {
     shards: u16,
     time_millis: u64,
     lsn_proof: u64,
+    segment_proof: u64,
     clean: Option<(u64, u64, u64)>,
     snapshots: Vec<ReferenceV1>,
 }
@@ -178,6 +181,7 @@ fn body_of(manifest: &Manifest) -> BodyV1 {
         shards: manifest.shards,
         time_millis: manifest.time_millis.0,
         lsn_proof: manifest.lsn_proof.0,
+        segment_proof: manifest.segment_proof.0,
         clean: manifest.clean.map(|clean| (clean.last_lsn.0, clean.segment.0, clean.end_offset)),
         snapshots: manifest.snapshots.iter().map(reference).collect(),
     }
@@ -207,6 +211,7 @@ fn manifest_of(body: BodyV1) -> Result<Manifest, Flaw> {
         shards: body.shards,
         time_millis: Millis(body.time_millis),
         lsn_proof: Lsn(body.lsn_proof),
+        segment_proof: SegmentId(body.segment_proof),
         clean: body.clean.map(clean),
         snapshots: body.snapshots.into_iter().map(reference).collect(),
     })
@@ -232,6 +237,7 @@ mod tests {
             shards: 16,
             time_millis: Millis(2),
             lsn_proof: Lsn(40),
+            segment_proof: SegmentId(2),
             clean: Some(CleanMark { last_lsn: Lsn(41), segment: SegmentId(2), end_offset: 12288 }),
             snapshots: (1..=SNAPSHOTS_KEPT_MAX as u64 + 1).map(reference).collect(),
         }
