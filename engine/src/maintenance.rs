@@ -4,14 +4,16 @@
 //! Must not know: threads; whoever owns one calls `step`, then `wait`.
 //! Next: checkpoint.rs has the order of a checkpoint; log/prepare.rs makes segments.
 
-use crate::checkpoint::{Checkpoint, CheckpointNext, CheckpointOptions, Cut, SnapshotKind, SnapshotReport, SnapshotReports, Source};
-use crate::core::{Core, meta_of};
+use crate::checkpoint::{
+    Checkpoint, CheckpointNext, CheckpointOptions, Cut, SnapshotKind, SnapshotReport, SnapshotReports, Source,
+};
+use crate::core::Core;
 use crate::disk::{Disk, DiskWaker};
 use crate::error::Error;
 use crate::log::{PrepareNext, Preparer};
 use crate::manifest::{CleanMark, Manifest, ManifestFile};
 use crate::snapshot::Part;
-use crate::units::{Lsn, Millis, Nanos};
+use crate::units::{Lsn, Millis, Nanos, SegmentId};
 use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
 
@@ -157,11 +159,28 @@ pub struct Maintenance {
 
 impl Maintenance {
     /// A driver over its own user of the storage.
-    pub fn new(disk: Box<dyn Disk>, core: Arc<Core>, desk: Arc<Desk>, manifest: ManifestFile, policy: Policy, now: Nanos) -> Maintenance {
+    pub fn new(
+        disk: Box<dyn Disk>,
+        core: Arc<Core>,
+        desk: Arc<Desk>,
+        manifest: ManifestFile,
+        policy: Policy,
+        now: Nanos,
+    ) -> Maintenance {
         let preparer = Preparer::new(Arc::clone(&core.log));
         core.log.set_preparer(disk.waker());
         desk.state.lock().newest = newest_lsn(manifest.manifest());
-        Maintenance { disk, core, desk, preparer, manifest, policy, checkpoint: None, last_start: now, due_bytes: policy.log_bytes }
+        Maintenance {
+            disk,
+            core,
+            desk,
+            preparer,
+            manifest,
+            policy,
+            checkpoint: None,
+            last_start: now,
+            due_bytes: policy.log_bytes,
+        }
     }
 
     /// Ends a `wait` from another thread.
@@ -293,7 +312,7 @@ struct CoreSource<'a>(&'a Core);
 impl Source for CoreSource<'_> {
     fn cut(&self) -> Cut {
         let view = self.0.view();
-        let meta = meta_of(&view, self.0.log.store());
+        let meta = view.meta(self.0.log.store());
         let parts = view.shards.into_iter().enumerate().flat_map(|(shard, trees)| {
             trees.into_iter().enumerate().map(move |(keyspace, view)| (shard, keyspace, view))
         });
@@ -301,6 +320,10 @@ impl Source for CoreSource<'_> {
         let parts = parts.filter(|(_, keyspace, view)| catalog.is_logged(*keyspace) && !view.is_empty());
         let parts = parts.map(|(shard, keyspace, view)| Part { shard: shard as u16, keyspace: keyspace as u16, view });
         Cut { meta, parts: parts.collect() }
+    }
+
+    fn segment(&self) -> SegmentId {
+        self.0.log.spans().last().map_or(SegmentId(0), |span| span.segment)
     }
 
     fn lsn_synced(&self) -> Lsn {
@@ -311,8 +334,8 @@ impl Source for CoreSource<'_> {
         self.0.log.request_sync();
     }
 
-    fn retire_log(&self, below: Lsn) {
-        self.0.log.retire(below.previous());
+    fn retire_log(&self, last: Lsn) {
+        self.0.log.retire(last);
     }
 }
 

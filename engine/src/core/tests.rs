@@ -3,7 +3,9 @@ use super::*;
 use crate::clock::SimClock;
 use crate::durability::DurabilityLevel;
 use crate::error::{Error, Refused};
+use crate::format::StoreId;
 use crate::format::command::{Command, decode};
+use crate::log::{LogOptions, LogPosition};
 use crate::prng::Prng;
 use crate::units::{Lsn, Millis, Nanos};
 use std::collections::BTreeMap;
@@ -21,7 +23,8 @@ fn fixture_with(procedures: Procedures) -> Fixture {
     let time = EngineTime::start(Arc::new(clock.clone()), Millis(0));
     let options = Options::default();
     let state = Rebuild::new(&options, procedures.clone(), time.clone()).finish();
-    let core = Core::build(state, Arc::new(Log::default()), time, procedures, options, 7);
+    let log = Log::new(&LogPosition::fresh(StoreId::default()), LogOptions::new(&options, 64 << 20));
+    let core = Core::build(state, CoreParts { log, time, procedures, options, seed: 7 });
     let things = core.keyspace("things", KeyspaceOptions::default()).expect("an empty log takes a keyspace");
     Fixture { core, clock, things }
 }

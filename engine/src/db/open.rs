@@ -7,15 +7,20 @@ use super::threads::{ThreadPool, Threads};
 use super::{Db, Inner};
 use crate::checkpoint::CheckpointOptions;
 use crate::clock::{Clock, OsClock};
-use crate::core::{ActiveProcedure, Core, CoreParts, EngineTime, LogForm, Procedure, Procedures, Rebuild};
-use crate::disk::{Disk, DiskReport, IoMode, LatchedStorage, LockGuard, OsStorage, Space, Storage};
+use crate::core::{
+    ActiveProcedure, Core, CoreParts, EngineTime, LogForm, Procedure, Procedures, ROUTING_HASH_ID, Rebuild,
+};
+use crate::disk::{Disk, DiskReport, IoMode, LatchedStorage, LockGuard, OsStorage, Storage};
 use crate::error::{Error, Refused};
+use crate::format::StoreId;
 use crate::limits;
-use crate::log::{Log, LogOptions, LogWriter};
+use crate::log::LogEnd;
+use crate::log::{Log, LogOptions, LogPosition, LogWriter};
 use crate::maintenance::{Desk, Maintenance, Policy};
 use crate::manifest::CleanMark;
 use crate::options::Options;
-use crate::recovery::{Recovered, recover};
+use crate::prng::Prng;
+use crate::recovery::{LogFiles, Recovered, Recovery, recover};
 use crate::units::{Millis, Nanos};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -23,10 +28,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 const LOCK_FILE: &str = "LOCK";
-/// Share of the free space that one segment may take when the size is chosen: one in so many.
-const SEGMENT_FREE_SHARE: u64 = 32;
-/// Segment size where there is room.
-const SEGMENT_BYTES: u64 = 64 << 20;
 /// Log behind the newest snapshot at which a checkpoint is taken, in segments, where it is chosen.
 const CHECKPOINT_SEGMENTS: u64 = 4;
 
@@ -91,18 +92,34 @@ impl Builder {
         self.open_locked(&storage, disk, lock)
     }
 
-    fn open_locked(mut self, storage: &LatchedStorage, mut disk: Box<dyn Disk>, lock: Box<dyn LockGuard>) -> Result<Db, Error> {
-        choose_sizes(&mut self.options, disk.space()?);
-        let begun = self.clock.monotonic();
+    fn open_locked(
+        mut self,
+        storage: &LatchedStorage,
+        disk: Box<dyn Disk>,
+        lock: Box<dyn LockGuard>,
+    ) -> Result<Db, Error> {
         let seed = draw_seed();
         let time = EngineTime::start(Arc::clone(&self.clock), Millis(0));
         let mut rebuild = Rebuild::new(&self.options, self.procedures.clone(), time);
         let pool = ThreadPool { threads: load_threads(&self.options) };
-        let recovered = recover(storage, disk.as_mut(), &self.options, &mut rebuild, &pool, self.clock.as_ref(), seed)?;
+        let recovery = Recovery {
+            storage,
+            options: &self.options,
+            routing: ROUTING_HASH_ID,
+            log: &LogFiles,
+            parallel: &pool,
+            clock: self.clock.as_ref(),
+            store_id_fresh: store_id(seed),
+        };
+        let recovered = recover(&recovery, &mut rebuild)?;
+        self.options.segment_bytes = recovered.segment_bytes;
+        if self.options.checkpoint_log_bytes == 0 {
+            self.options.checkpoint_log_bytes = CHECKPOINT_SEGMENTS * recovered.segment_bytes;
+        }
         let time = EngineTime::start(Arc::clone(&self.clock), recovered.time_floor);
-        let recovery_ns = self.clock.monotonic().since(begun);
+        let position = position(&recovered);
 
-        let log = Log::new(&recovered.position, LogOptions::new(&self.options, recovered.segment_bytes));
+        let log = Log::new(&position, LogOptions::new(&self.options, recovered.segment_bytes));
         let parts = CoreParts {
             log: Arc::clone(&log),
             time,
@@ -111,41 +128,33 @@ impl Builder {
             seed,
         };
         let core = Arc::new(Core::build(rebuild.finish(), parts));
-        let writer = LogWriter::new(storage.disk()?, log, &recovered.position)?;
+        let writer = LogWriter::new(storage.disk()?, log, &position)?;
         let desk = Arc::new(Desk::default());
-        let report = disk.report().clone();
-        self.start(core, writer, desk, disk, recovered, OpenReport { disk: report, recovery_ns }, lock)
+        self.start(core, writer, desk, disk, recovered, lock)
     }
 
-    #[expect(clippy::too_many_arguments, reason = "the parts of a store, put together once")]
     fn start(
         self,
         core: Arc<Core>,
         writer: LogWriter,
         desk: Arc<Desk>,
         disk: Box<dyn Disk>,
-        recovered: Recovered,
-        open: OpenReport,
+        recovered: Recovered<LogEnd>,
         lock: Box<dyn LockGuard>,
     ) -> Result<Db, Error> {
         let policy = policy(&self.options);
-        let report = RecoveryReport::new(&recovered, open);
+        let report = RecoveryReport::new(&recovered, disk.report().clone());
         let now = core.time.monotonic();
         let maintenance = Maintenance::new(disk, Arc::clone(&core), Arc::clone(&desk), recovered.manifest, policy, now);
         let maintenance_waker = maintenance.waker();
         let _ = core.writer_waker.set(writer.waker());
         let _ = core.maintenance_waker.set(maintenance_waker);
         let threads = Threads::start(&core, writer, maintenance)?;
-        let mut inner = Inner { core, desk, procedures: BTreeMap::new(), report, running: Mutex::new(Some((threads, lock))) };
+        let mut inner =
+            Inner { core, desk, procedures: BTreeMap::new(), report, running: Mutex::new(Some((threads, lock))) };
         inner.activate(&self.procedures)?;
         Ok(Db { inner: Arc::new(inner) })
     }
-}
-
-/// What was found when the store was opened.
-pub(super) struct OpenReport {
-    disk: DiskReport,
-    recovery_ns: Nanos,
 }
 
 /// What opening did, for `stats`.
@@ -163,15 +172,27 @@ pub(super) struct RecoveryReport {
 }
 
 impl RecoveryReport {
-    fn new(recovered: &Recovered, open: OpenReport) -> RecoveryReport {
+    fn new(recovered: &Recovered<LogEnd>, disk: DiskReport) -> RecoveryReport {
+        let elapsed = recovered.elapsed;
         RecoveryReport {
-            disk: open.disk,
+            notes: recovered.notes.iter().chain(&disk.notes).cloned().collect(),
+            disk,
             words: recovered.to_string(),
             cut_bytes: recovered.cut_bytes,
-            span: open.recovery_ns,
-            notes: recovered.notes.clone(),
+            span: Nanos(elapsed.load.0 + elapsed.replay.0 + elapsed.finish.0),
         }
     }
+}
+
+/// Where the log goes on: never at or below an LSN that a snapshot or a cut has seen.
+fn position(recovered: &Recovered<LogEnd>) -> LogPosition {
+    let is_behind_snapshot = recovered.log.last_lsn < recovered.last_lsn;
+    let mut position = recovered.log.position(
+        StoreId(recovered.manifest.manifest().store_id.to_le_bytes()),
+        recovered.was_clean && !is_behind_snapshot,
+    );
+    position.next_lsn = position.next_lsn.max(recovered.next_lsn);
+    position
 }
 
 impl Inner {
@@ -191,7 +212,9 @@ impl Inner {
     fn activate_when_ready(&self, procedure: &Procedure) -> Result<ActiveProcedure, Error> {
         loop {
             match self.core.activate(procedure) {
-                Err(Error::Refused(Refused::Busy)) => self.core.log.wait_room(limits::BLOCK_BYTES, Some(Nanos::SECOND))?,
+                Err(Error::Refused(Refused::Busy)) => {
+                    self.core.log.wait_room(limits::BLOCK_BYTES, Some(Nanos::SECOND))?
+                }
                 done => return done,
             }
         }
@@ -223,8 +246,8 @@ impl Inner {
 }
 
 fn clean_mark(writer: &LogWriter) -> CleanMark {
-    let end = writer.end();
-    CleanMark { last_lsn: end.last_lsn, segment: end.segment, end: end.end }
+    let stop = writer.stop();
+    CleanMark { last_lsn: stop.last_lsn, segment: stop.segment, end_offset: stop.offset }
 }
 
 impl Drop for Inner {
@@ -272,18 +295,6 @@ fn policy(options: &Options) -> Policy {
     }
 }
 
-/// Fills in the sizes that were left to choice: a share of what is free, so that a small disk gets small segments.
-fn choose_sizes(options: &mut Options, space: Space) {
-    if options.segment_bytes == 0 {
-        let share = (space.free / SEGMENT_FREE_SHARE).max(1);
-        let power = 1u64 << share.ilog2();
-        options.segment_bytes = power.clamp(limits::SEGMENT_BYTES_MIN, SEGMENT_BYTES);
-    }
-    if options.checkpoint_log_bytes == 0 {
-        options.checkpoint_log_bytes = CHECKPOINT_SEGMENTS * options.segment_bytes;
-    }
-}
-
 fn load_threads(options: &Options) -> usize {
     match options.load_threads {
         0 => rustix::thread::sched_getaffinity(None).map_or(1, |cpus| cpus.count() as usize),
@@ -298,4 +309,9 @@ fn draw_seed() -> u64 {
         Ok(8) => u64::from_le_bytes(bytes),
         _ => OsClock.monotonic().0 ^ OsClock.wall().0.rotate_left(32),
     }
+}
+
+fn store_id(seed: u64) -> u128 {
+    let mut prng = Prng::new(seed).stream("store id");
+    u128::from(prng.next_u64()) << 64 | u128::from(prng.next_u64())
 }

@@ -7,7 +7,7 @@ use crate::core::Core;
 use crate::error::{Error, Failed};
 use crate::log::{LogWriter, Next};
 use crate::maintenance::Maintenance;
-use crate::recovery::Parallel;
+use crate::recovery::{Job, Parallel};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -72,11 +72,19 @@ fn guard<R>(core: &Core, name: &str, run: impl FnOnce(&Core) -> R) -> Option<R> 
 }
 
 fn panicked(name: &str) -> Failed {
-    Failed { operation: "run", file: format!("{name} thread"), reason: "it panicked; see the messages before".to_owned() }
+    Failed {
+        operation: "run",
+        file: format!("{name} thread"),
+        reason: "it panicked; see the messages before".to_owned(),
+    }
 }
 
 fn spawn<R: Send + 'static>(name: &str, run: impl FnOnce() -> R + Send + 'static) -> Result<JoinHandle<R>, Error> {
-    let failed = |error: std::io::Error| Failed { operation: "start", file: format!("thread {name}"), reason: error.to_string() };
+    let failed = |error: std::io::Error| Failed {
+        operation: "start",
+        file: format!("thread {name}"),
+        reason: error.to_string(),
+    };
     Ok(Builder::new().name(name.to_owned()).spawn(run).map_err(failed)?)
 }
 
@@ -87,7 +95,7 @@ pub struct ThreadPool {
 }
 
 impl Parallel for ThreadPool {
-    fn run<'a>(&self, jobs: Vec<Box<dyn FnOnce() + Send + 'a>>) {
+    fn run<'a>(&self, jobs: Vec<Job<'a>>) {
         let queue = parking_lot::Mutex::new(jobs.into_iter());
         std::thread::scope(|scope| {
             for _ in 0..self.threads.max(1) {

@@ -266,7 +266,8 @@ impl Log {
         self.wake();
     }
 
-    pub(super) fn store(&self) -> StoreId {
+    /// The store it belongs to.
+    pub fn store(&self) -> StoreId {
         self.store
     }
 
@@ -314,7 +315,11 @@ impl Log {
 
     fn released(&self) -> Released {
         let marks = self.watermarks();
-        Released { accepted: marks.accepted_limit, written: marks.written.min(marks.accepted_limit), synced: marks.synced }
+        Released {
+            accepted: marks.accepted_limit,
+            written: marks.written.min(marks.accepted_limit),
+            synced: marks.synced,
+        }
     }
 
     fn answer(&self, lsn: Lsn, level: DurabilityLevel) -> Option<Result<(), Error>> {

@@ -140,11 +140,7 @@ impl Scan<'_> {
     }
 
     /// Walks the newest segment and decides about its end.
-    fn last(
-        &mut self,
-        catalog: &Catalog,
-        segment: &SegmentHeader,
-    ) -> Result<(Ended, Found, Vec<SegmentId>), Error> {
+    fn last(&mut self, catalog: &Catalog, segment: &SegmentHeader) -> Result<(Ended, Found, Vec<SegmentId>), Error> {
         let mut window = catalog::open(self.disk, segment)?;
         let end = self.walk(&mut window, segment, segment.segment_bytes)?;
         let stopped_here = self.proof.clean && end.last_lsn == self.proof.synced;
@@ -297,7 +293,14 @@ fn check_newest(chain: &[SegmentHeader], proof: Proof) -> Result<(), Error> {
 
 fn nothing_found(case: char, expected: String) -> Corrupt {
     let found = "no segment in use".to_string();
-    Corrupt { what: "log directory", file: super::segments::LOG_DIRECTORY.to_string(), offset: 0, case, expected, found }
+    Corrupt {
+        what: "log directory",
+        file: super::segments::LOG_DIRECTORY.to_string(),
+        offset: 0,
+        case,
+        expected,
+        found,
+    }
 }
 
 fn corrupt(segment: &SegmentHeader, end: &WalkEnd, case: char, expected: String) -> Corrupt {

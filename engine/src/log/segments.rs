@@ -146,7 +146,8 @@ impl Segments {
             self.left_over.push(SpareFile { segment: skipped.segment, bytes: skipped.bytes });
         }
         let spare = self.spares.pop_front().expect("the place was found");
-        let next = SegmentSpan { segment: spare.segment, first_lsn, last_lsn: first_lsn.previous(), bytes: spare.bytes };
+        let next =
+            SegmentSpan { segment: spare.segment, first_lsn, last_lsn: first_lsn.previous(), bytes: spare.bytes };
         self.active_end = SEGMENT_HEADER_BYTES as u64;
         Some((spare, self.active.replace(next)))
     }
@@ -182,7 +183,8 @@ impl Segments {
     /// A file is ready: named, durable, and of the id it was planned for.
     pub fn add_spare(&mut self, spare: Spare) {
         assert!(self.spares.back().is_none_or(|last| last.segment < spare.segment), "segment ids rise");
-        self.bytes_next = spare.bytes.saturating_mul(GROWTH).clamp(SEGMENT_BYTES_MIN.min(self.bytes_full), self.bytes_full);
+        self.bytes_next =
+            spare.bytes.saturating_mul(GROWTH).clamp(SEGMENT_BYTES_MIN.min(self.bytes_full), self.bytes_full);
         self.spares.push_back(spare);
         self.wanted_bytes = 0;
         self.full = None;
@@ -213,7 +215,8 @@ impl Segments {
 
     /// Whether a spare has to be made: somebody waits for one, or the active segment is a quarter full.
     pub fn wants_spare(&self) -> bool {
-        let waiting = self.wanted_bytes > 0 && self.wanted_bytes > self.room_bytes() as u64 + SEGMENT_HEADER_BYTES as u64;
+        let waiting =
+            self.wanted_bytes > 0 && self.wanted_bytes > self.room_bytes() as u64 + SEGMENT_HEADER_BYTES as u64;
         let quarter = self.active.is_some_and(|active| self.active_end >= active.bytes / 4);
         waiting || (self.spares.is_empty() && quarter)
     }

@@ -4,6 +4,7 @@
 //! Must not know: how commands are executed, how the log is laid out, threads.
 //! Next: seam.rs has what recovery asks of others; start.rs is the order of things.
 
+mod files;
 mod load;
 mod quarantine;
 mod report;
@@ -12,6 +13,7 @@ mod start;
 #[cfg(test)]
 mod tests;
 
+pub use files::LogFiles;
 pub use report::{Elapsed, Kept, Recovered};
 pub use seam::{Job, LogCut, LogProof, LogReader, LogTail, Parallel, Sequential, Target, Visit};
 pub(crate) use start::check_reference;
