@@ -5,9 +5,9 @@ use crate::durability::DurabilityLevel;
 use crate::error::{Error, Refused};
 use crate::format::StoreId;
 use crate::format::command::{Command, decode};
-use crate::log::{LogOptions, LogPosition};
+use crate::log::{ActiveSegment, LogOptions, LogPosition};
 use crate::prng::Prng;
-use crate::units::{Lsn, Millis, Nanos};
+use crate::units::{Lsn, Millis, Nanos, SegmentId};
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -21,12 +21,23 @@ struct Fixture {
 fn fixture_with(procedures: Procedures) -> Fixture {
     let clock = SimClock::new(Millis(1_000_000));
     let time = EngineTime::start(Arc::new(clock.clone()), Millis(0));
-    let options = Options::default();
+    let options = Options { batch_bytes_max: 16 << 20, ..Options::default() };
     let state = Rebuild::new(&options, procedures.clone(), time.clone()).finish();
-    let log = Log::new(&LogPosition::fresh(StoreId::default()), LogOptions::new(&options, 64 << 20));
+    let log = Log::new(&roomy_position(), LogOptions::new(&options, 64 << 20));
     let core = Core::build(state, CoreParts { log, time, procedures, options, seed: 7 });
     let things = core.keyspace("things", KeyspaceOptions::default()).expect("an empty log takes a keyspace");
     Fixture { core, clock, things }
+}
+
+/// A log that takes what a test appends without anybody writing it.
+fn roomy_position() -> LogPosition {
+    let active = ActiveSegment { segment: SegmentId(1), bytes: 1 << 30, first_lsn: Lsn(1), end: 4096 };
+    LogPosition {
+        active: Some(active),
+        goes_on: true,
+        next_segment: SegmentId(2),
+        ..LogPosition::fresh(StoreId::default())
+    }
 }
 
 fn fixture() -> Fixture {
