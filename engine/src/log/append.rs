@@ -10,6 +10,7 @@ use super::position::{LogOptions, LogPosition};
 use super::queue::{NoRoom, Queue};
 use super::retention::SegmentSpan;
 use super::segments::Segments;
+use super::tally::{Tally, TallyNow};
 use super::waiters::{Released, Subscriber, Waiter, Waiters};
 use crate::disk::DiskWaker;
 use crate::durability::DurabilityLevel;
@@ -90,6 +91,7 @@ pub struct Log {
     gated: AtomicBool,
     failure: OnceLock<Failed>,
     waiters: Waiters,
+    pub(super) tally: Tally,
     writer: OnceLock<DiskWaker>,
     preparer: OnceLock<DiskWaker>,
 }
@@ -118,6 +120,7 @@ impl Log {
             gated: AtomicBool::new(false),
             failure: OnceLock::new(),
             waiters: Waiters::default(),
+            tally: Tally::default(),
             writer: OnceLock::new(),
             preparer: OnceLock::new(),
         })
@@ -241,6 +244,16 @@ impl Log {
     /// Why no segment can be prepared.
     pub fn space(&self) -> Option<Full> {
         self.shared.lock().segments.full.clone()
+    }
+
+    /// What the writer has done so far.
+    pub fn tally(&self) -> TallyNow {
+        self.tally.now()
+    }
+
+    /// Bytes of frames that wait to be written.
+    pub fn queued_bytes(&self) -> usize {
+        self.shared.lock().queue.payload_bytes()
     }
 
     /// Bytes of all files of the log, spare ones included.
