@@ -16,6 +16,8 @@ const NOTHING: Entry<'static> = Entry { value: &[], expiry_millis: 0 };
 pub struct ExpiryIndex {
     tree: Tree,
     place: Vec<u8>,
+    /// Records by keyspace.
+    counts: Vec<usize>,
 }
 
 impl ExpiryIndex {
@@ -39,10 +41,25 @@ impl ExpiryIndex {
             self.place.extend_from_slice(key);
             if is_new {
                 self.tree.insert(&self.place, NOTHING);
+                *self.count_mut(keyspace) += 1;
             } else {
                 self.tree.remove(&self.place);
+                *self.count_mut(keyspace) -= 1;
             }
         }
+    }
+
+    /// Number of records of one keyspace that have a due time.
+    pub fn len_of(&self, keyspace: u16) -> usize {
+        self.counts.get(usize::from(keyspace)).copied().unwrap_or(0)
+    }
+
+    fn count_mut(&mut self, keyspace: u16) -> &mut usize {
+        let at = usize::from(keyspace);
+        if at >= self.counts.len() {
+            self.counts.resize(at + 1, 0);
+        }
+        &mut self.counts[at]
     }
 
     /// When the next record ends.
@@ -68,12 +85,17 @@ impl ExpiryIndex {
             let place = Box::<[u8]>::from(place);
             popped.push((keyspace(&place), place[KEY_AT..].into()));
             self.tree.remove(&place);
+            *self.count_mut(keyspace(&place)) -= 1;
         }
         popped
     }
 
     /// Forgets all records of a keyspace. Rare, so it goes through all.
     pub fn clear_keyspace(&mut self, keyspace_gone: u16) {
+        if self.len_of(keyspace_gone) == 0 {
+            return;
+        }
+        *self.count_mut(keyspace_gone) = 0;
         let mut kept = BulkBuilder::new();
         for (place, nothing) in self.tree.range(Bound::Unbounded, Bound::Unbounded) {
             if keyspace(place) != keyspace_gone {
