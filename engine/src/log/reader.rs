@@ -81,7 +81,7 @@ pub fn scan(
     let chain = catalog::chain(&catalog, from)?;
     let proof = Proof { synced: proof.synced.max(from.previous()), ..proof };
     check_newest(&chain, proof)?;
-    let mut scan = Scan { disk, store, from, proof, visit };
+    let mut scan = Scan { disk, store, from, proof, time: None, visit };
     for pair in chain.windows(2) {
         scan.sealed(&pair[0], &pair[1])?;
     }
@@ -89,7 +89,8 @@ pub fn scan(
         Some(last) => scan.last(&catalog, last)?,
         None => scan.nothing(&catalog)?,
     };
-    Ok(finish(&catalog, &chain, end, found, torn_files))
+    let time = scan.time;
+    Ok(LogEnd { time, ..finish(&catalog, &chain, end, found, torn_files) })
 }
 
 struct Scan<'s> {
@@ -97,6 +98,7 @@ struct Scan<'s> {
     store: StoreId,
     from: Lsn,
     proof: Proof,
+    time: Option<Millis>,
     visit: &'s mut dyn FnMut(Batch<'_>) -> Result<(), Error>,
 }
 
@@ -238,7 +240,9 @@ impl Scan<'_> {
     fn walk(&mut self, window: &mut Window, segment: &SegmentHeader, limit: u64) -> Result<WalkEnd, Error> {
         let (from, visit) = (self.from, &mut *self.visit);
         let mut wanted = |batch: Batch<'_>| if batch.header.last_lsn() < from { Ok(()) } else { visit(batch) };
-        walk(self.disk, self.store, window, segment, limit, &mut wanted)
+        let end = walk(self.disk, self.store, window, segment, limit, &mut wanted)?;
+        self.time = self.time.max(end.time);
+        Ok(end)
     }
 }
 
@@ -268,13 +272,15 @@ fn finish(
         last_lsn,
         bytes: header.segment_bytes,
     });
-    // A segment whose first batch was torn has given its first LSN away, though nothing of it was read.
-    let lsn_max = if end.last_lsn.next() < end.next_lsn { end.next_lsn } else { end.last_lsn };
+    // A segment whose first batch was torn has given its first LSN and sequence away, though nothing of it was read.
+    let head_only = !chain.is_empty() && end.time.is_none();
+    let (lsn_max, sequence_max) =
+        if head_only { (end.next_lsn, end.next_sequence) } else { (end.last_lsn, end.last_sequence) };
     LogEnd {
         last_lsn: end.last_lsn,
         next_lsn: lsn_max.max(found.lsn_max).next(),
         last_sequence: end.last_sequence,
-        next_sequence: (end.next_sequence - 1).max(found.sequence_max) + 1,
+        next_sequence: sequence_max.max(found.sequence_max) + 1,
         active,
         case: ended.case,
         cut: ended.cut,

@@ -4,6 +4,7 @@
 //! Next: tests/ uses it.
 
 use crate::disk::*;
+use crate::prng::Prng;
 use crate::units::{FileOffset, Nanos};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -45,6 +46,22 @@ impl TestStorage {
     pub fn crash(&self) {
         let mut state = self.0.lock();
         state.files = state.durable.clone();
+    }
+
+    /// Power is lost: what was not made durable survives in any set of 512-byte sectors.
+    pub fn crash_torn(&self, prng: &mut Prng) {
+        let mut state = self.0.lock();
+        let mut after = state.durable.clone();
+        for (name, bytes) in &state.files {
+            let Some(kept) = after.get_mut(name) else { continue };
+            for (old, new) in kept.chunks_mut(512).zip(bytes.chunks(512)) {
+                if old != new && prng.one_in(2) {
+                    old.copy_from_slice(new);
+                }
+            }
+        }
+        state.durable = after.clone();
+        state.files = after;
     }
 
     pub fn copy(&self) -> TestStorage {
