@@ -319,7 +319,11 @@ impl Log {
 
     fn released(&self) -> Released {
         let marks = self.watermarks();
-        Released { accepted: marks.accepted_limit, written: marks.written.min(marks.accepted_limit), synced: marks.synced }
+        Released {
+            accepted: marks.accepted_limit,
+            written: marks.written.min(marks.accepted_limit),
+            synced: marks.synced,
+        }
     }
 
     fn answer(&self, lsn: Lsn, level: DurabilityLevel) -> Option<Result<(), Error>> {

@@ -55,15 +55,11 @@ fn read_header(
     let name = segment_name(segment);
     let file = disk.open(&name, OpenMode::Read)?;
     let mut window = Window::new(file, SEGMENT_HEADER_BYTES as u64);
-    let header = window
-        .get(disk, 0, SEGMENT_HEADER_BYTES as u64)
-        .map(|block| SegmentHeader::decode(store, block));
+    let header = window.get(disk, 0, SEGMENT_HEADER_BYTES as u64).map(|block| SegmentHeader::decode(store, block));
     disk.close(file);
     match header? {
         Ok(header) if header.segment != segment => Ok(Err(Unreadable::Value("header of an older segment"))),
-        Err(Unreadable::Version(found)) => {
-            Err(Refused::Version { file: name, found, known: SEGMENT_VERSION }.into())
-        }
+        Err(Unreadable::Version(found)) => Err(Refused::Version { file: name, found, known: SEGMENT_VERSION }.into()),
         header => Ok(header),
     }
 }

@@ -14,8 +14,8 @@ use super::tail::{self, CASE_MISSING, Facts, Later, Place, Proof, Successor, Ver
 use super::walk::{Batch, Cut, Stop, WalkEnd, Window, walk};
 use crate::disk::{Disk, OpenMode};
 use crate::error::{Corrupt, Error};
+use crate::format::StoreId;
 use crate::format::segment::{SEGMENT_HEADER_BYTES, SegmentHeader};
-use crate::format::{StoreId, Unreadable};
 use crate::limits::BLOCK_BYTES;
 use crate::units::{Lsn, Millis, SegmentId};
 
@@ -49,9 +49,9 @@ pub struct LogEnd {
 }
 
 impl LogEnd {
-    /// Where the log goes on. `goes_on`: after a clean stop, in the same segment.
-    pub fn position(&self, store: StoreId, goes_on: bool) -> LogPosition {
-        assert!(!goes_on || self.cut.is_none(), "a segment with a cut in it is not appended to");
+    /// Where the log goes on. `stopped_cleanly`: in the same segment, unless something was put behind its end since.
+    pub fn position(&self, store: StoreId, stopped_cleanly: bool) -> LogPosition {
+        let whole = self.cut.is_none() && self.torn_files.is_empty() && self.next_lsn == self.last_lsn.next();
         let sealed = self.spans.split_last().map_or(&[][..], |(_, sealed)| sealed);
         LogPosition {
             store,
@@ -60,7 +60,7 @@ impl LogEnd {
             last_sequence: self.last_sequence,
             next_sequence: self.next_sequence,
             active: self.active,
-            goes_on: goes_on && self.active.is_some() && self.next_lsn == self.last_lsn.next(),
+            goes_on: stopped_cleanly && whole && self.active.is_some(),
             next_segment: self.next_segment,
             sealed: sealed.to_vec(),
             spare_files: self.spare_files.clone(),
@@ -142,24 +142,16 @@ impl Scan<'_> {
     }
 
     /// Walks the newest segment and decides about its end.
-    fn last(
-        &mut self,
-        catalog: &Catalog,
-        segment: &SegmentHeader,
-    ) -> Result<(Ended, Found, Vec<SegmentId>), Error> {
+    fn last(&mut self, catalog: &Catalog, segment: &SegmentHeader) -> Result<(Ended, Found, Vec<SegmentId>), Error> {
         let mut window = catalog::open(self.disk, segment)?;
         let end = self.walk(&mut window, segment, segment.segment_bytes)?;
-        let stopped_here = self.proof.clean && end.last_lsn == self.proof.synced;
-        let quiet = stopped_here && end.stop == Stop::Bytes(Unreadable::Zeros);
-        let mut found = Found::default();
-        if !quiet {
-            let later_from = end.offset + BLOCK_BYTES as u64;
-            found = facts::search(self.disk, self.store, &mut window, segment.segment, end.offset, later_from)?;
-        }
+        // After a clean stop too: a cut that nothing was written behind yet stands there until then, and its LSNs with it.
+        let later_from = end.offset + BLOCK_BYTES as u64;
+        let mut found = facts::search(self.disk, self.store, &mut window, segment.segment, end.offset, later_from)?;
         let place = facts::place(self.disk, &mut window, segment, &end, &found)?;
         let cut_to = facts::cut_end(&window, segment, end.offset, &found);
         self.disk.close(window.file());
-        let torn_files = self.later_files(catalog, segment.segment, stopped_here, &mut found)?;
+        let torn_files = self.later_files(catalog, segment.segment, &mut found)?;
         let facts = Facts {
             place,
             later: found.later(end.next_lsn),
@@ -186,7 +178,7 @@ impl Scan<'_> {
     fn nothing(&mut self, catalog: &Catalog) -> Result<(Ended, Found, Vec<SegmentId>), Error> {
         let last_lsn = self.from.previous();
         let mut found = Found::default();
-        let torn_files = self.later_files(catalog, SegmentId(0), false, &mut found)?;
+        let torn_files = self.later_files(catalog, SegmentId(0), &mut found)?;
         let facts = Facts {
             place: Place::Zeros,
             later: found.later(last_lsn.next()),
@@ -211,17 +203,8 @@ impl Scan<'_> {
     }
 
     /// Searches files behind the last segment for batches of their own: their headers were lost, or never written.
-    fn later_files(
-        &mut self,
-        catalog: &Catalog,
-        last: SegmentId,
-        stopped_here: bool,
-        found: &mut Found,
-    ) -> Result<Vec<SegmentId>, Error> {
+    fn later_files(&mut self, catalog: &Catalog, last: SegmentId, found: &mut Found) -> Result<Vec<SegmentId>, Error> {
         let mut torn = Vec::new();
-        if stopped_here {
-            return Ok(torn);
-        }
         for (segment, listed) in catalog.range(last.next()..) {
             let file = self.disk.open(&segment_name(*segment), OpenMode::Read)?;
             let mut window = Window::new(file, listed.bytes - listed.bytes % BLOCK_BYTES as u64);
@@ -303,7 +286,14 @@ fn check_newest(chain: &[SegmentHeader], proof: Proof) -> Result<(), Error> {
 
 fn nothing_found(case: char, expected: String) -> Corrupt {
     let found = "no segment in use".to_string();
-    Corrupt { what: "log directory", file: super::segments::LOG_DIRECTORY.to_string(), offset: 0, case, expected, found }
+    Corrupt {
+        what: "log directory",
+        file: super::segments::LOG_DIRECTORY.to_string(),
+        offset: 0,
+        case,
+        expected,
+        found,
+    }
 }
 
 fn corrupt(segment: &SegmentHeader, end: &WalkEnd, case: char, expected: String) -> Corrupt {

@@ -6,9 +6,10 @@
 use crate::disk::*;
 use crate::prng::Prng;
 use crate::units::{FileOffset, Nanos};
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// What is stored, shared by all disks of one storage.
 #[derive(Clone, Debug, Default)]
@@ -38,6 +39,7 @@ impl TestStorage {
             state: self.0.clone(),
             open: Vec::new(),
             pending: Vec::new(),
+            woken: Arc::new((Mutex::new(false), Condvar::new())),
             report: DiskReport { backend: "test", ..DiskReport::default() },
         })
     }
@@ -73,6 +75,7 @@ struct TestDisk {
     state: Arc<Mutex<State>>,
     open: Vec<String>,
     pending: Vec<(u64, Operation)>,
+    woken: Arc<(Mutex<bool>, Condvar)>,
     report: DiskReport,
 }
 
@@ -150,12 +153,28 @@ impl Disk for TestDisk {
     }
 
     fn wait(&mut self, limit: Option<Nanos>) {
-        assert!(limit.is_some() || !self.pending.is_empty(), "a test waits for nothing");
+        if !self.pending.is_empty() {
+            return;
+        }
+        let (woken, changed) = &*self.woken;
+        let mut woken = woken.lock();
+        while !*woken {
+            match limit {
+                None => changed.wait(&mut woken),
+                Some(limit) if changed.wait_for(&mut woken, Duration::from_nanos(limit.0)).timed_out() => break,
+                Some(_) => {}
+            }
+        }
+        *woken = false;
     }
 
     fn waker(&self) -> DiskWaker {
-        let state = self.state.clone();
-        DiskWaker(Arc::new(move || state.lock().operations.push("wake".to_string())))
+        let (state, pair) = (self.state.clone(), self.woken.clone());
+        DiskWaker(Arc::new(move || {
+            state.lock().operations.push("wake".to_string());
+            *pair.0.lock() = true;
+            pair.1.notify_all();
+        }))
     }
 
     fn open(&mut self, name: &str, mode: OpenMode) -> Result<FileId, DiskError> {

@@ -18,6 +18,9 @@ use crate::format::segment::{SEGMENT_HEADER_BYTES, SegmentHeader};
 use crate::units::{FileOffset, Lsn, Nanos, SegmentId};
 use std::sync::Arc;
 
+/// The spare that becomes active, and the segment before it.
+type Switched = (Spare, Option<SegmentSpan>);
+
 /// What the driver has to wait for before the next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
@@ -190,7 +193,7 @@ impl LogWriter {
     }
 
     /// Decides, and takes the batch and the segment it needs, all under the one mutex.
-    fn decide(&mut self, now: Nanos) -> (Action, Option<Taken>, Option<(Spare, Option<SegmentSpan>)>, bool) {
+    fn decide(&mut self, now: Nanos) -> (Action, Option<Taken>, Option<Switched>, bool) {
         let mut shared = self.log.lock();
         let view = shared.view(now);
         let action = self.commit.decide(&view);
@@ -233,7 +236,7 @@ impl LogWriter {
     }
 
     /// Starts a segment: its header and first batch in one durable write.
-    fn switch(&mut self, taken: Taken, spare: Option<(Spare, Option<SegmentSpan>)>) -> Result<(), DiskError> {
+    fn switch(&mut self, taken: Taken, spare: Option<Switched>) -> Result<(), DiskError> {
         crate::mark!("log.segment_switched");
         let (spare, before) = spare.expect("the queue's bound keeps a spare for what is in it");
         let file = self.disk.0.open(&segment_name(spare.segment), OpenMode::Write)?;

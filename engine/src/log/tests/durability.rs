@@ -152,8 +152,7 @@ fn closing_syncs_what_was_accepted_and_refuses_the_rest() {
 fn after_a_clean_stop_the_same_segment_goes_on() {
     let mut rig = Rig::new(options());
     rig.synced(10);
-    let clean = Proof { synced: Lsn(1), clean: true, ..Proof::default() };
-    let (end, _) = read(&rig.storage, Lsn(1), clean).unwrap();
+    let (end, _) = read(&rig.storage, Lsn(1), proof(1)).unwrap();
     assert_eq!((end.case, end.cut, end.next_lsn), ('F', None, Lsn(2)));
     let mut again = Rig::start(rig.storage.copy(), &end.position(STORE, true), options());
     assert_eq!(again.synced(10), Lsn(2));

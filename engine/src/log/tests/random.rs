@@ -5,8 +5,8 @@
 
 use super::*;
 use crate::prng::Prng;
-use std::collections::BTreeSet;
 use DurabilityLevel::{Accepted, Synced, Written};
+use std::collections::BTreeSet;
 
 /// LSNs that may be read after the crashes so far, and the highest one that must.
 #[derive(Default)]
@@ -35,6 +35,11 @@ fn act(rig: &mut Rig, prng: &mut Prng, model: &mut Model) {
                 }
             }
             6 => drop(rig.preparer.step(&mut *rig.disk, rig.now)),
+            7 if prng.one_in(30) => {
+                let name = ["write", "write durable", "sync"][prng.below(3) as usize];
+                let kind = crate::disk::DiskErrorKind::Io("drawn".to_string());
+                rig.storage.0.lock().failures.push((name.to_string(), kind));
+            }
             7 => rig.now = rig.now.after(Nanos(prng.below(400))),
             8 if prng.one_in(8) => {
                 model.retired += prng.below(model.released - model.retired + 1);
@@ -47,24 +52,47 @@ fn act(rig: &mut Rig, prng: &mut Prng, model: &mut Model) {
     }
 }
 
+/// Stops cleanly, if no failure was drawn; answers the last LSN then.
+fn stop(rig: &mut Rig) -> Option<Lsn> {
+    rig.log.close();
+    assert_eq!(rig.settle(), Next::Closed);
+    let marks = rig.log.watermarks();
+    let clean = rig.log.failure().is_none();
+    assert!(!clean || marks.synced == marks.assigned, "a clean stop syncs everything");
+    clean.then_some(marks.synced)
+}
+
 fn run(seed: u64) {
     let mut prng = Prng::new(seed);
     let mut model = Model::default();
     let mut storage = TestStorage::new();
+    let (mut stopped, mut cut, mut next_lsn) = (None, None, Lsn(0));
     for life in 0..4 {
         let at = format!("seed {seed}, life {life}");
-        let known = proof(if prng.one_in(2) { model.released } else { 0 });
+        let known = match stopped {
+            Some(synced) => Proof { synced, ..Proof::default() },
+            None => proof(if prng.one_in(2) { model.released } else { 0 }),
+        };
         let (end, seen) = read_from(&storage, model.retired + 1, known).unwrap_or_else(|error| panic!("{at}: {error}"));
         let seen_set: BTreeSet<u64> = seen.iter().copied().collect();
-        let prefix: BTreeSet<u64> = model.appended.range(model.retired + 1..).copied().filter(|lsn| *lsn <= end.last_lsn.0).collect();
+        let above = model.appended.range(model.retired + 1..);
+        let prefix: BTreeSet<u64> = above.copied().filter(|lsn| *lsn <= end.last_lsn.0).collect();
         assert_eq!(seen_set, prefix, "{at}: not a prefix");
         assert!(end.last_lsn.0 >= model.released, "{at}: {} of {} released", end.last_lsn, model.released);
         assert!(end.next_lsn > end.last_lsn, "{at}");
+        if stopped.is_some() {
+            assert!(end.cut.is_none() || end.cut == cut, "{at}: a new cut after a clean stop");
+            assert!(end.next_lsn >= next_lsn, "{at}: an LSN would be used twice");
+        }
+        (cut, next_lsn) = (end.cut, end.next_lsn);
         // What a crash took is gone for good; LSNs that no header names may be given out again.
         model.appended = seen_set;
-        let mut rig = Rig::start(storage.copy(), &end.position(STORE, false), options());
+        let mut rig = Rig::start(storage.copy(), &end.position(STORE, stopped.is_some()), options());
         act(&mut rig, &mut prng, &mut model);
+        stopped = prng.one_in(3).then(|| stop(&mut rig)).flatten();
+        model.released = rig.log.watermarks().synced.0;
         storage = rig.storage.copy();
+        storage.0.lock().failures.clear();
         storage.crash_torn(&mut prng);
     }
 }

@@ -209,7 +209,12 @@ fn an_inspection_reports_the_damage_and_the_batches_behind_it() {
         unreadable: Vec<(u64, u64)>,
     }
     impl Observer for Report {
-        fn file(&mut self, _: SegmentId, _: u64, _: &Result<crate::format::segment::SegmentHeader, crate::format::Unreadable>) {
+        fn file(
+            &mut self,
+            _: SegmentId,
+            _: u64,
+            _: &Result<crate::format::segment::SegmentHeader, crate::format::Unreadable>,
+        ) {
             self.files += 1;
         }
         fn batch(&mut self, batch: &Batch<'_>) {

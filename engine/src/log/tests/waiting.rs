@@ -81,3 +81,62 @@ fn a_time_limit_ends_a_wait_and_not_the_write() {
     rig.settle();
     assert_eq!(rig.log.wait(lsn, Synced, Some(Nanos(0))), Ok(()));
 }
+
+/// Four callers that block for each of their writes, with the writer and the preparer on threads of their own: every wait
+/// ends, and what was acknowledged is there. Hangs if a wake-up is ever lost.
+#[test]
+fn callers_on_many_threads_are_all_released() {
+    let mut options = options();
+    options.lag = Nanos::MILLI;
+    let Rig { storage, disk, log, writer, preparer, .. } = Rig::new(options);
+    let (wake_preparer, ask) = std::sync::mpsc::channel();
+    log.set_preparer(crate::disk::DiskWaker(Arc::new(move || _ = wake_preparer.send(()))));
+    let writing = std::thread::spawn(move || drive(writer));
+    std::thread::spawn(move || prepare(disk, preparer, ask));
+    let callers: Vec<_> = (0..4)
+        .map(|number| {
+            let log = log.clone();
+            std::thread::spawn(move || (0..300).for_each(|turn| write_and_wait(&log, number, turn)))
+        })
+        .collect();
+    callers.into_iter().for_each(|caller| caller.join().unwrap());
+    log.close();
+    writing.join().unwrap();
+    assert_eq!(log.watermarks().synced, Lsn(1200));
+    storage.crash();
+    assert_eq!(read(&storage, Lsn(1), proof(1200)).unwrap().1.len(), 1200);
+}
+
+fn drive(mut writer: LogWriter) {
+    let mut now = Nanos(0);
+    loop {
+        now = now.after(Nanos(50_000));
+        match writer.step(now) {
+            Next::Closed => return,
+            next => writer.wait(next, now),
+        }
+    }
+}
+
+fn prepare(mut disk: Box<dyn Disk>, mut preparer: Preparer, ask: std::sync::mpsc::Receiver<()>) {
+    while let Ok(()) = ask.recv() {
+        while preparer.step(&mut *disk, Nanos(0)) == PrepareNext::Again {}
+    }
+}
+
+fn write_and_wait(log: &Log, caller: u64, turn: u64) {
+    let level = [Synced, Written, Accepted][((caller + turn) % 3) as usize];
+    let stamp = Stamp { now: Nanos(0), time: Millis(0), wall: Millis(0) };
+    let bytes = frame(caller, (turn * 37 % 6000) as usize);
+    let appended = loop {
+        match log.append(&bytes, level, stamp) {
+            Ok(appended) => break appended,
+            Err(Error::Refused(Refused::Busy)) => log.wait_room(bytes.len(), None).unwrap(),
+            Err(error) => panic!("{error}"),
+        }
+    };
+    if appended.wake {
+        log.wake();
+    }
+    log.wait(appended.lsn, level, None).unwrap();
+}
