@@ -212,6 +212,9 @@ impl LogWriter {
             Action::Take { .. } => Some(shared.take()),
             _ => None,
         };
+        if taken.is_some() {
+            self.log.note_taken(Lsn(shared.queue.next_lsn().0 - 1));
+        }
         let refused = taken.is_some() && std::mem::take(&mut shared.refused);
         let prepare = taken.is_some() && shared.segments.wants_spare();
         drop(shared);
