@@ -18,6 +18,7 @@ use crate::format::StoreId;
 use crate::format::segment::{SEGMENT_HEADER_BYTES, SegmentHeader};
 use crate::limits::BLOCK_BYTES;
 use crate::units::{Lsn, Millis, SegmentId};
+use std::collections::VecDeque;
 
 /// Where a log ends, and everything needed to go on.
 #[derive(Clone, Debug)]
@@ -144,10 +145,11 @@ impl Scan<'_> {
     /// Walks the newest segment and decides about its end.
     fn last(&mut self, catalog: &Catalog, segment: &SegmentHeader) -> Result<(Ended, Found, Vec<SegmentId>), Error> {
         let mut window = catalog::open(self.disk, segment)?;
-        let end = self.walk(&mut window, segment, segment.segment_bytes)?;
+        let mut end = self.walk(&mut window, segment, segment.segment_bytes)?;
         // After a clean stop too: a cut that nothing was written behind yet stands there until then, and its LSNs with it.
         let later_from = end.offset + BLOCK_BYTES as u64;
         let mut found = facts::search(self.disk, self.store, &mut window, segment.segment, end.offset, later_from)?;
+        end.prove(self.proof.synced.max(found.lsn_synced_max));
         let place = facts::place(self.disk, &mut window, segment, &end, &found)?;
         let cut_to = facts::cut_end(&window, segment, end.offset, &found);
         self.disk.close(window.file());
@@ -197,6 +199,7 @@ impl Scan<'_> {
             next_lsn: last_lsn.next(),
             next_sequence: 1,
             time: None,
+            unproven: VecDeque::new(),
             stop: Stop::Limit,
         };
         Ok((Ended { walk, case: case.letter, cut: None }, found, torn_files))
@@ -246,6 +249,7 @@ fn finish(
         segment: last.segment,
         bytes: last.segment_bytes,
         first_lsn: last.first_lsn,
+        proven: end.proven_offset(),
         end: end.offset,
     });
     let lasts = chain.iter().skip(1).map(|next| next.previous_last_lsn).chain([end.last_lsn]);

@@ -347,7 +347,8 @@ mod tests {
 
     #[test]
     fn the_segment_a_log_ended_in_stays_until_the_next_one_is_durable() {
-        let ended = crate::log::ActiveSegment { segment: SegmentId(3), bytes: MIB, first_lsn: Lsn(5), end: 8192 };
+        let ended =
+            crate::log::ActiveSegment { segment: SegmentId(3), bytes: MIB, first_lsn: Lsn(5), proven: 0, end: 8192 };
         let fresh = LogPosition::fresh(StoreId([1; 16]));
         let position = LogPosition { last_lsn: Lsn(9), active: Some(ended), next_segment: SegmentId(4), ..fresh };
         let mut segments = Segments::new(&position, MIB, None);

@@ -79,12 +79,14 @@ impl std::fmt::Debug for DiskBox {
 }
 
 impl LogWriter {
-    /// Starts from a position. Syncs the segment the log ended in, since what was read from it may be in the page cache
-    /// only, and from now on counts as synced.
+    /// Starts from a position. What was read from the segment the log ended in may be in the page cache only, and from now on
+    /// counts as synced. A sync is not enough: if one failed before the process ended, the kernel holds the pages for
+    /// clean and the next sync does nothing. So the part that nothing proves is written again, as it is, and then synced.
     pub fn new(mut disk: Box<dyn Disk>, log: Arc<Log>, start: &LogPosition) -> Result<LogWriter, Error> {
         let mut active = None;
         if let Some(last) = start.active {
             let file = disk.open(&segment_name(last.segment), OpenMode::Write)?;
+            write_again(&mut *disk, file, last.proven, last.end)?;
             disk.sync(file)?;
             if start.goes_on {
                 active = Some(Active { file, segment: last.segment, end: last.end });
@@ -347,6 +349,21 @@ impl Shared {
         self.queue.room_bytes = self.segments.room_bytes();
         taken
     }
+}
+
+/// Makes bytes durable that can be read, whatever the kernel believes about them.
+fn write_again(disk: &mut dyn Disk, file: FileId, from: FileOffset, to: FileOffset) -> Result<(), DiskError> {
+    let mut at = from;
+    while at < to {
+        crate::mark!("log.tail_written_again");
+        let bytes = (to - at).min(1 << 20) as usize;
+        let mut buffer = disk.buffer(bytes);
+        buffer.set_len(bytes);
+        let buffer = disk.read_at(file, at, buffer)?;
+        disk.write_at(file, at, buffer, true)?;
+        at += bytes as u64;
+    }
+    Ok(())
 }
 
 /// The error that ends all writing.
