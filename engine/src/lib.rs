@@ -2,7 +2,11 @@
 //!
 //! Reading order: `durability`, `units`, `disk`, `log`, `core`, `db`. docs/ARCHITECTURE.md has the picture.
 
+pub mod checkpoint;
 pub mod clock;
+pub mod core;
+pub mod db;
+pub mod digest;
 pub mod disk;
 pub mod durability;
 pub mod error;
@@ -10,11 +14,23 @@ pub mod format;
 pub mod index;
 pub mod limits;
 pub mod log;
+pub mod maintenance;
+pub mod manifest;
 pub mod mark;
 pub mod options;
 pub mod prng;
+pub mod recovery;
+pub mod snapshot;
+#[cfg(test)]
+mod test_disk;
 pub mod units;
+pub mod verify;
 
+pub use core::{
+    Context, Direction, Keyspace, KeyspaceOptions, LogForm, Procedure, Record, Routing, ScanPosition, Scope, Ticket,
+    Transaction,
+};
+pub use db::{Batch, Db, Stats};
 pub use durability::DurabilityLevel;
 pub use error::Error;
 pub use options::Options;

@@ -1,2 +1,7 @@
-//! logd daemon entry.
+//! logd: the daemon. Wiring only.
+//! Next: args.rs, server.rs.
+#![allow(dead_code, missing_docs)]
+mod request;
+mod resp;
+
 fn main() {}

@@ -79,7 +79,7 @@ pub enum Effect<'a> {
 pub struct KeyspaceEffect<'a> {
     /// Its number.
     pub keyspace: u16,
-    /// Its default level: 0 store's default, 1 accepted, 2 written, 3 synced.
+    /// Its default level: 0 store's default, 1 accepted, 2 written, 3 synced, 4 volatile.
     pub level: u8,
     /// How keys find their shard: 0 by hash of the whole key, 1 by hash of its first `prefix_bytes`, 2 all in one shard.
     pub routing: u8,
@@ -220,7 +220,7 @@ fn decode_keyspace<'a>(cursor: &mut Cursor<'a>) -> Result<Effect<'a>, Malformed>
     let routing = cursor.u8().ok_or(short)?;
     let prefix_bytes = cursor.u16().ok_or(short)?;
     let name = decode_name(cursor)?;
-    if level > 3 || routing > 2 {
+    if level > 4 || routing > 2 {
         return Err(Malformed("keyspace definition has an unknown level or routing"));
     }
     Ok(Effect::Keyspace(KeyspaceEffect { keyspace, level, routing, prefix_bytes, name }))

@@ -6,7 +6,11 @@
 pub mod batch;
 pub mod checksum;
 pub mod command;
+pub mod damage;
+pub mod manifest;
 pub mod segment;
+pub mod snapshot;
+pub mod snapshot_block;
 
 /// Names a store. Mixed into every checksum of its log, so that a file of another store never verifies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

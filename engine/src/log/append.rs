@@ -276,7 +276,8 @@ impl Log {
         self.wake();
     }
 
-    pub(super) fn store(&self) -> StoreId {
+    /// The store it belongs to.
+    pub fn store(&self) -> StoreId {
         self.store
     }
 

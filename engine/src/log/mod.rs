@@ -39,4 +39,4 @@ pub use segments::{SpareFile, segment_name};
 pub use tail::{CASES, Case, Proof, Verdict};
 pub use waiters::{Subscriber, Waiter};
 pub use walk::{Batch, Cut};
-pub use writer::{LogWriter, Next};
+pub use writer::{LogStop, LogWriter, Next};

@@ -46,11 +46,15 @@ struct Active {
 
 /// The end of the log as the next segment's header will name it.
 #[derive(Clone, Copy, Debug)]
-struct End {
-    segment: SegmentId,
-    offset: FileOffset,
-    last_lsn: Lsn,
-    last_sequence: u64,
+pub struct LogStop {
+    /// The active segment; 0 for none.
+    pub segment: SegmentId,
+    /// Behind its last batch.
+    pub offset: FileOffset,
+    /// Last command.
+    pub last_lsn: Lsn,
+    /// Last batch.
+    pub last_sequence: u64,
 }
 
 /// The only writer of a log.
@@ -60,7 +64,7 @@ pub struct LogWriter {
     log: Arc<Log>,
     commit: GroupCommit,
     active: Option<Active>,
-    end: End,
+    end: LogStop,
     next_sequence: u64,
     next_token: u64,
     /// The segment before the active one, until a batch of the active one is durable.
@@ -104,7 +108,7 @@ impl LogWriter {
             disk: DiskBox(disk),
             commit: GroupCommit::new(start.last_lsn, flights_max),
             active,
-            end: End {
+            end: LogStop {
                 segment: start.active.map_or(SegmentId(0), |last| last.segment),
                 offset: start.active.map_or(0, |last| last.end),
                 last_lsn: start.last_lsn,
@@ -155,6 +159,11 @@ impl LogWriter {
             Next::Disk | Next::Idle => self.disk.0.wait(None),
             Next::Until(at) => self.disk.0.wait(Some(at.since(now))),
         }
+    }
+
+    /// Where the log ends now: of use once `step` has answered `Closed` without a failure.
+    pub fn stop(&self) -> LogStop {
+        self.end
     }
 
     /// Ends a `wait` from another thread.
@@ -292,8 +301,12 @@ impl LogWriter {
     fn submit_batch(&mut self, active: Active, at: FileOffset, buffer: Buffer, header: &BatchHeader, durable: bool) {
         let end = at + buffer.len() as u64;
         self.active = Some(Active { end, ..active });
-        self.end =
-            End { segment: active.segment, offset: end, last_lsn: header.last_lsn(), last_sequence: header.sequence };
+        self.end = LogStop {
+            segment: active.segment,
+            offset: end,
+            last_lsn: header.last_lsn(),
+            last_sequence: header.sequence,
+        };
         self.next_sequence += 1;
         let token = self.token();
         self.commit.started(token, header.last_lsn(), durable);
