@@ -11,7 +11,7 @@ use super::queue::{NoRoom, Queue};
 use super::retention::SegmentSpan;
 use super::segments::Segments;
 use super::tally::{Tally, TallyNow};
-use super::waiters::{Released, Subscriber, Waiter, Waiters};
+use super::waiters::{Released, Sleeper, Subscriber, Waiter, Waiters};
 use crate::disk::DiskWaker;
 use crate::durability::DurabilityLevel;
 use crate::error::{Error, Failed, Full, Refused};
@@ -90,6 +90,9 @@ pub struct Log {
     /// The lag bound does not hold: acknowledge what is synced only.
     gated: AtomicBool,
     failure: OnceLock<Failed>,
+    /// Last LSN that left the queue, and how many batches did.
+    taken: AtomicU64,
+    turn: AtomicU64,
     waiters: Waiters,
     pub(super) tally: Tally,
     writer: OnceLock<DiskWaker>,
@@ -119,7 +122,9 @@ impl Log {
             synced: AtomicU64::new(position.last_lsn.0),
             gated: AtomicBool::new(false),
             failure: OnceLock::new(),
-            waiters: Waiters::default(),
+            taken: AtomicU64::new(position.last_lsn.0),
+            turn: AtomicU64::new(0),
+            waiters: Waiters::new(),
             tally: Tally::default(),
             writer: OnceLock::new(),
             preparer: OnceLock::new(),
@@ -151,7 +156,7 @@ impl Log {
             Err(Error::Refused(Refused::Busy)) => None,
             answer => Some(answer),
         };
-        self.waiters.block(limit, look).unwrap_or(Err(Refused::Busy.into()))
+        self.waiters.block(Sleeper::Room, limit, look).unwrap_or(Err(Refused::Busy.into()))
     }
 
     /// Largest frame the log takes.
@@ -191,7 +196,10 @@ impl Log {
 
     /// Blocks until a command is released at a level, at most for a span.
     pub fn wait(&self, lsn: Lsn, level: DurabilityLevel, limit: Option<Nanos>) -> Result<(), Error> {
-        let answer = self.waiters.block(limit, || self.answer(lsn, level));
+        // Only whom one is woken with depends on the turn: those of the open batch are left asleep until it is their turn.
+        let turn = self.turn.load(Ordering::Relaxed) + u64::from(lsn.0 > self.taken.load(Ordering::Relaxed));
+        let sleeper = Sleeper::Lsn { lsn, level, turn };
+        let answer = self.waiters.block(sleeper, limit, || self.answer(lsn, level));
         answer.unwrap_or(Err(Refused::TimedOut.into()))
     }
 
@@ -274,7 +282,9 @@ impl Log {
     /// Ends all writing: everybody gets this error from now on. The first failure stays.
     pub fn latch(&self, failed: Failed) {
         crate::mark!("log.latched");
+        let shared = self.shared.lock();
         let _ = self.failure.set(failed);
+        drop(shared);
         self.announce();
         self.wake();
     }
@@ -292,6 +302,12 @@ impl Log {
         self.shared.lock()
     }
 
+    /// A batch left the queue.
+    pub(super) fn note_taken(&self, last_lsn: Lsn) {
+        self.taken.store(last_lsn.0, Ordering::Relaxed);
+        self.turn.fetch_add(1, Ordering::Relaxed);
+    }
+
     pub(super) fn set_writer(&self, waker: DiskWaker) {
         let _ = self.writer.set(waker);
     }
@@ -304,8 +320,11 @@ impl Log {
 
     /// The one place where watermarks move.
     pub(super) fn advance(&self, written: Lsn, synced: Lsn, now: Nanos) {
-        assert!(self.failure.get().is_none(), "log I2: a watermark moves after a failure");
         let mut shared = self.shared.lock();
+        if self.failure.get().is_some() {
+            // I2. Somebody else may have latched since the completion was taken in.
+            return;
+        }
         let assigned = Lsn(self.assigned.load(Ordering::SeqCst));
         assert!(written <= assigned, "log I1: written {written} is beyond assigned {assigned}");
         assert!(synced <= written, "log I1: synced {synced} is beyond written {written}");
@@ -323,7 +342,7 @@ impl Log {
     /// Tells those who wait that something has changed.
     pub(super) fn announce(&self) {
         let failure = self.failure.get().map(|failed| Error::from(failed.clone()));
-        self.waiters.announce(self.released(), failure.as_ref());
+        self.waiters.announce(|| self.released(), failure.as_ref());
     }
 
     fn released(&self) -> Released {

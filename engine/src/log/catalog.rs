@@ -79,11 +79,18 @@ pub(super) fn chain(catalog: &Catalog, from: Lsn) -> Result<Vec<SegmentHeader>, 
     while let Some(first) = chain.last().copied().filter(|first| first.previous_segment != SegmentId(0)) {
         match in_use(&first.previous_segment) {
             Some(previous) => chain.push(*previous),
-            None if from == Lsn::NONE || from > first.previous_last_lsn => break,
+            None if from > first.previous_last_lsn => break,
+            None if from == Lsn::NONE && !catalog.contains_key(&first.previous_segment) => break,
             None => return Err(missing(catalog, &first).into()),
         }
     }
     chain.reverse();
+    if let Some(first) = chain.first()
+        && first.previous_segment == SegmentId(0)
+        && (Lsn(1)..=first.previous_last_lsn).contains(&from)
+    {
+        return Err(missing(catalog, first).into());
+    }
     check_strays(catalog, &chain)?;
     Ok(chain)
 }

@@ -19,6 +19,8 @@ pub struct ActiveSegment {
     pub bytes: u64,
     /// First LSN in it.
     pub first_lsn: Lsn,
+    /// Everything before this place is known to be on stable storage; from here to `end` it may be in the page cache only.
+    pub proven: FileOffset,
     /// Where the next batch would stand.
     pub end: FileOffset,
 }

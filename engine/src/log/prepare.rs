@@ -115,6 +115,11 @@ impl Preparer {
 
     fn recycle(&mut self, disk: &mut dyn Disk, file: &SpareFile, to: SegmentId) -> Result<(), DiskError> {
         crate::mark!("log.segment_recycled");
+        // One that an earlier process prepared may never have been synced.
+        let old = disk.open(&segment_name(file.segment), OpenMode::Write)?;
+        let synced = disk.sync(old);
+        disk.close(old);
+        synced?;
         let renamed = disk.rename(&segment_name(file.segment), &segment_name(to));
         if let Err(error) = renamed {
             self.log.lock().segments.put_back(file.clone());

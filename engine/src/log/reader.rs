@@ -14,10 +14,11 @@ use super::tail::{self, CASE_MISSING, Facts, Later, Place, Proof, Successor, Ver
 use super::walk::{Batch, Cut, Stop, WalkEnd, Window, walk};
 use crate::disk::{Disk, OpenMode};
 use crate::error::{Corrupt, Error};
+use crate::format::StoreId;
 use crate::format::segment::{SEGMENT_HEADER_BYTES, SegmentHeader};
-use crate::format::{StoreId, Unreadable};
 use crate::limits::BLOCK_BYTES;
 use crate::units::{Lsn, Millis, SegmentId};
+use std::collections::VecDeque;
 
 /// Where a log ends, and everything needed to go on.
 #[derive(Clone, Debug)]
@@ -49,9 +50,9 @@ pub struct LogEnd {
 }
 
 impl LogEnd {
-    /// Where the log goes on. `goes_on`: after a clean stop, in the same segment.
-    pub fn position(&self, store: StoreId, goes_on: bool) -> LogPosition {
-        assert!(!goes_on || self.cut.is_none(), "a segment with a cut in it is not appended to");
+    /// Where the log goes on. `stopped_cleanly`: in the same segment, unless something was put behind its end since.
+    pub fn position(&self, store: StoreId, stopped_cleanly: bool) -> LogPosition {
+        let whole = self.cut.is_none() && self.torn_files.is_empty() && self.next_lsn == self.last_lsn.next();
         let sealed = self.spans.split_last().map_or(&[][..], |(_, sealed)| sealed);
         LogPosition {
             store,
@@ -60,7 +61,7 @@ impl LogEnd {
             last_sequence: self.last_sequence,
             next_sequence: self.next_sequence,
             active: self.active,
-            goes_on: goes_on && self.active.is_some() && self.next_lsn == self.last_lsn.next(),
+            goes_on: stopped_cleanly && whole && self.active.is_some(),
             next_segment: self.next_segment,
             sealed: sealed.to_vec(),
             spare_files: self.spare_files.clone(),
@@ -81,7 +82,7 @@ pub fn scan(
     let chain = catalog::chain(&catalog, from)?;
     let proof = Proof { synced: proof.synced.max(from.previous()), ..proof };
     check_newest(&chain, proof)?;
-    let mut scan = Scan { disk, store, from, proof, visit };
+    let mut scan = Scan { disk, store, from, proof, time: None, visit };
     for pair in chain.windows(2) {
         scan.sealed(&pair[0], &pair[1])?;
     }
@@ -89,7 +90,8 @@ pub fn scan(
         Some(last) => scan.last(&catalog, last)?,
         None => scan.nothing(&catalog)?,
     };
-    Ok(finish(&catalog, &chain, end, found, torn_files))
+    let time = scan.time;
+    Ok(LogEnd { time, ..finish(&catalog, &chain, end, found, torn_files) })
 }
 
 struct Scan<'s> {
@@ -97,6 +99,7 @@ struct Scan<'s> {
     store: StoreId,
     from: Lsn,
     proof: Proof,
+    time: Option<Millis>,
     visit: &'s mut dyn FnMut(Batch<'_>) -> Result<(), Error>,
 }
 
@@ -142,18 +145,15 @@ impl Scan<'_> {
     /// Walks the newest segment and decides about its end.
     fn last(&mut self, catalog: &Catalog, segment: &SegmentHeader) -> Result<(Ended, Found, Vec<SegmentId>), Error> {
         let mut window = catalog::open(self.disk, segment)?;
-        let end = self.walk(&mut window, segment, segment.segment_bytes)?;
-        let stopped_here = self.proof.clean && end.last_lsn == self.proof.synced;
-        let quiet = stopped_here && end.stop == Stop::Bytes(Unreadable::Zeros);
-        let mut found = Found::default();
-        if !quiet {
-            let later_from = end.offset + BLOCK_BYTES as u64;
-            found = facts::search(self.disk, self.store, &mut window, segment.segment, end.offset, later_from)?;
-        }
+        let mut end = self.walk(&mut window, segment, segment.segment_bytes)?;
+        // After a clean stop too: a cut that nothing was written behind yet stands there until then, and its LSNs with it.
+        let later_from = end.offset + BLOCK_BYTES as u64;
+        let mut found = facts::search(self.disk, self.store, &mut window, segment.segment, end.offset, later_from)?;
+        end.prove(self.proof.synced.max(found.lsn_synced_max));
         let place = facts::place(self.disk, &mut window, segment, &end, &found)?;
         let cut_to = facts::cut_end(&window, segment, end.offset, &found);
         self.disk.close(window.file());
-        let torn_files = self.later_files(catalog, segment.segment, stopped_here, &mut found)?;
+        let torn_files = self.later_files(catalog, segment.segment, &mut found)?;
         let facts = Facts {
             place,
             later: found.later(end.next_lsn),
@@ -180,7 +180,7 @@ impl Scan<'_> {
     fn nothing(&mut self, catalog: &Catalog) -> Result<(Ended, Found, Vec<SegmentId>), Error> {
         let last_lsn = self.from.previous();
         let mut found = Found::default();
-        let torn_files = self.later_files(catalog, SegmentId(0), false, &mut found)?;
+        let torn_files = self.later_files(catalog, SegmentId(0), &mut found)?;
         let facts = Facts {
             place: Place::Zeros,
             later: found.later(last_lsn.next()),
@@ -199,23 +199,15 @@ impl Scan<'_> {
             next_lsn: last_lsn.next(),
             next_sequence: 1,
             time: None,
+            unproven: VecDeque::new(),
             stop: Stop::Limit,
         };
         Ok((Ended { walk, case: case.letter, cut: None }, found, torn_files))
     }
 
     /// Searches files behind the last segment for batches of their own: their headers were lost, or never written.
-    fn later_files(
-        &mut self,
-        catalog: &Catalog,
-        last: SegmentId,
-        stopped_here: bool,
-        found: &mut Found,
-    ) -> Result<Vec<SegmentId>, Error> {
+    fn later_files(&mut self, catalog: &Catalog, last: SegmentId, found: &mut Found) -> Result<Vec<SegmentId>, Error> {
         let mut torn = Vec::new();
-        if stopped_here {
-            return Ok(torn);
-        }
         for (segment, listed) in catalog.range(last.next()..) {
             let file = self.disk.open(&segment_name(*segment), OpenMode::Read)?;
             let mut window = Window::new(file, listed.bytes - listed.bytes % BLOCK_BYTES as u64);
@@ -234,7 +226,9 @@ impl Scan<'_> {
     fn walk(&mut self, window: &mut Window, segment: &SegmentHeader, limit: u64) -> Result<WalkEnd, Error> {
         let (from, visit) = (self.from, &mut *self.visit);
         let mut wanted = |batch: Batch<'_>| if batch.header.last_lsn() < from { Ok(()) } else { visit(batch) };
-        walk(self.disk, self.store, window, segment, limit, &mut wanted)
+        let end = walk(self.disk, self.store, window, segment, limit, &mut wanted)?;
+        self.time = self.time.max(end.time);
+        Ok(end)
     }
 }
 
@@ -255,6 +249,7 @@ fn finish(
         segment: last.segment,
         bytes: last.segment_bytes,
         first_lsn: last.first_lsn,
+        proven: end.proven_offset(),
         end: end.offset,
     });
     let lasts = chain.iter().skip(1).map(|next| next.previous_last_lsn).chain([end.last_lsn]);
@@ -264,13 +259,15 @@ fn finish(
         last_lsn,
         bytes: header.segment_bytes,
     });
-    // A segment whose first batch was torn has given its first LSN away, though nothing of it was read.
-    let lsn_max = if end.last_lsn.next() < end.next_lsn { end.next_lsn } else { end.last_lsn };
+    // A segment whose first batch was torn has given its first LSN and sequence away, though nothing of it was read.
+    let head_only = !chain.is_empty() && end.time.is_none();
+    let (lsn_max, sequence_max) =
+        if head_only { (end.next_lsn, end.next_sequence) } else { (end.last_lsn, end.last_sequence) };
     LogEnd {
         last_lsn: end.last_lsn,
         next_lsn: lsn_max.max(found.lsn_max).next(),
         last_sequence: end.last_sequence,
-        next_sequence: (end.next_sequence - 1).max(found.sequence_max) + 1,
+        next_sequence: sequence_max.max(found.sequence_max) + 1,
         active,
         case: ended.case,
         cut: ended.cut,

@@ -71,6 +71,9 @@ pub(super) enum Plan {
 #[derive(Debug)]
 pub(super) struct Segments {
     sealed: VecDeque<SegmentSpan>,
+    /// Where the log ended before it was opened, if it does not go on there. It is not retired before the segment after it
+    /// is durable: an older one that is still lying about would pass for the end of the log.
+    ended: Option<SegmentSpan>,
     active: Option<SegmentSpan>,
     active_end: FileOffset,
     spares: VecDeque<Spare>,
@@ -89,7 +92,6 @@ pub(super) struct Segments {
 
 impl Segments {
     pub fn new(position: &LogPosition, bytes_full: u64, log_bytes_max: Option<u64>) -> Segments {
-        let mut sealed: VecDeque<_> = position.sealed.iter().copied().collect();
         let last = position.active.map(|active| SegmentSpan {
             segment: active.segment,
             first_lsn: active.first_lsn,
@@ -97,13 +99,10 @@ impl Segments {
             bytes: active.bytes,
         });
         let bytes_next = last.map_or(SEGMENT_BYTES_MIN, |last| last.bytes.saturating_mul(GROWTH)).min(bytes_full);
-        let active = last.filter(|_| position.goes_on);
-        if !position.goes_on {
-            sealed.extend(last);
-        }
         Segments {
-            sealed,
-            active,
+            sealed: position.sealed.iter().copied().collect(),
+            ended: last.filter(|_| !position.goes_on),
+            active: last.filter(|_| position.goes_on),
             active_end: position.active.map_or(0, |active| active.end),
             spares: VecDeque::new(),
             left_over: position.spare_files.clone(),
@@ -149,7 +148,7 @@ impl Segments {
         let next =
             SegmentSpan { segment: spare.segment, first_lsn, last_lsn: first_lsn.previous(), bytes: spare.bytes };
         self.active_end = SEGMENT_HEADER_BYTES as u64;
-        Some((spare, self.active.replace(next)))
+        Some((spare, self.active.replace(next).or(self.ended.take())))
     }
 
     /// The segment after this one is durable, so this one may be retired from now on.
@@ -197,7 +196,7 @@ impl Segments {
 
     /// Bytes of all files.
     pub fn bytes(&self) -> u64 {
-        let spans = self.sealed.iter().chain(&self.active).map(|span| span.bytes);
+        let spans = self.sealed.iter().chain(&self.ended).chain(&self.active).map(|span| span.bytes);
         let spares = self.spares.iter().map(|spare| spare.bytes);
         let left_over = self.left_over.iter().map(|file| file.bytes);
         spans.chain(spares).chain(left_over).sum()
@@ -205,12 +204,12 @@ impl Segments {
 
     /// The oldest LSN that the segments still hold.
     pub fn first_lsn(&self) -> Option<Lsn> {
-        self.sealed.front().or(self.active.as_ref()).map(|span| span.first_lsn)
+        self.sealed.front().or(self.ended.as_ref()).or(self.active.as_ref()).map(|span| span.first_lsn)
     }
 
     /// Sealed segments and the active one, oldest first.
     pub fn spans(&self) -> Vec<SegmentSpan> {
-        self.sealed.iter().chain(&self.active).copied().collect()
+        self.sealed.iter().chain(&self.ended).chain(&self.active).copied().collect()
     }
 
     /// Whether a spare has to be made: somebody waits for one, or the active segment is a quarter full.
@@ -344,6 +343,22 @@ mod tests {
         segments.want(4096);
         let spare = make(&mut segments);
         assert_eq!((spare.segment, spare.recycled), (SegmentId(9), true));
+    }
+
+    #[test]
+    fn the_segment_a_log_ended_in_stays_until_the_next_one_is_durable() {
+        let ended =
+            crate::log::ActiveSegment { segment: SegmentId(3), bytes: MIB, first_lsn: Lsn(5), proven: 0, end: 8192 };
+        let fresh = LogPosition::fresh(StoreId([1; 16]));
+        let position = LogPosition { last_lsn: Lsn(9), active: Some(ended), next_segment: SegmentId(4), ..fresh };
+        let mut segments = Segments::new(&position, MIB, None);
+        assert_eq!(segments.retire(Lsn(9)), 0);
+        segments.want(4096);
+        make(&mut segments);
+        let (_, before) = segments.switch(4096, Lsn(10)).expect("a spare is there");
+        assert_eq!(segments.retire(Lsn(9)), 0);
+        segments.seal(before.expect("the ended segment"));
+        assert_eq!(segments.retire(Lsn(9)), 1);
     }
 
     #[test]

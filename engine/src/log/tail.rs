@@ -14,8 +14,6 @@ pub struct Proof {
     pub synced: Lsn,
     /// A segment with this id or a higher one must exist; 0 for none.
     pub segment: SegmentId,
-    /// The store was stopped cleanly, and nothing was written since: `synced` is the last LSN there is.
-    pub clean: bool,
 }
 
 /// What stands where the next batch would.

@@ -4,10 +4,12 @@
 //! Next: tests/ uses it.
 
 use crate::disk::*;
+use crate::prng::Prng;
 use crate::units::{FileOffset, Nanos};
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// What is stored, shared by all disks of one storage.
 #[derive(Clone, Debug, Default)]
@@ -37,6 +39,7 @@ impl TestStorage {
             state: self.0.clone(),
             open: Vec::new(),
             pending: Vec::new(),
+            woken: Arc::new((Mutex::new(false), Condvar::new())),
             report: DiskReport { backend: "test", ..DiskReport::default() },
         })
     }
@@ -45,6 +48,22 @@ impl TestStorage {
     pub fn crash(&self) {
         let mut state = self.0.lock();
         state.files = state.durable.clone();
+    }
+
+    /// Power is lost: what was not made durable survives in any set of 512-byte sectors.
+    pub fn crash_torn(&self, prng: &mut Prng) {
+        let mut state = self.0.lock();
+        let mut after = state.durable.clone();
+        for (name, bytes) in &state.files {
+            let Some(kept) = after.get_mut(name) else { continue };
+            for (old, new) in kept.chunks_mut(512).zip(bytes.chunks(512)) {
+                if old != new && prng.one_in(2) {
+                    old.copy_from_slice(new);
+                }
+            }
+        }
+        state.durable = after.clone();
+        state.files = after;
     }
 
     pub fn copy(&self) -> TestStorage {
@@ -56,6 +75,7 @@ struct TestDisk {
     state: Arc<Mutex<State>>,
     open: Vec<String>,
     pending: Vec<(u64, Operation)>,
+    woken: Arc<(Mutex<bool>, Condvar)>,
     report: DiskReport,
 }
 
@@ -133,12 +153,28 @@ impl Disk for TestDisk {
     }
 
     fn wait(&mut self, limit: Option<Nanos>) {
-        assert!(limit.is_some() || !self.pending.is_empty(), "a test waits for nothing");
+        if !self.pending.is_empty() {
+            return;
+        }
+        let (woken, changed) = &*self.woken;
+        let mut woken = woken.lock();
+        while !*woken {
+            match limit {
+                None => changed.wait(&mut woken),
+                Some(limit) if changed.wait_for(&mut woken, Duration::from_nanos(limit.0)).timed_out() => break,
+                Some(_) => {}
+            }
+        }
+        *woken = false;
     }
 
     fn waker(&self) -> DiskWaker {
-        let state = self.state.clone();
-        DiskWaker(Arc::new(move || state.lock().operations.push("wake".to_string())))
+        let (state, pair) = (self.state.clone(), self.woken.clone());
+        DiskWaker(Arc::new(move || {
+            state.lock().operations.push("wake".to_string());
+            *pair.0.lock() = true;
+            pair.1.notify_all();
+        }))
     }
 
     fn open(&mut self, name: &str, mode: OpenMode) -> Result<FileId, DiskError> {

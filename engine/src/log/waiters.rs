@@ -1,7 +1,8 @@
 //! Those who wait for the log: blocked threads, registered callbacks and futures, event loops.
 //!
 //! Guarantees: nobody is missed: a waiter announces itself before it looks, `announce` runs after the state has changed.
-//! Threads share one futex word, so an advance costs one system call however many wait, and none when nobody does.
+//! Threads that wait for the same batch at the same level share one futex word, so an advance costs one system call however
+//! many wait, none when nobody does, and does not wake those whose batch is still open.
 //! Must not know: what a watermark is; it is told up to where each level is released.
 //! Next: append.rs calls `announce` after every change.
 
@@ -13,7 +14,7 @@ use rustix::thread::futex;
 use rustix::time::{ClockId, Timespec, clock_gettime};
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
 /// Somebody to be told that an LSN is released at a level, or that it never will be.
@@ -92,27 +93,99 @@ struct Registered {
     by_lsn: BTreeMap<(Lsn, u64), (DurabilityLevel, Waiter)>,
 }
 
-/// All who wait.
-#[derive(Debug, Default)]
-pub(super) struct Waiters {
-    /// Rises with every announcement; blocked threads sleep on it.
+/// What blocked threads sleep on. Which word a thread takes decides only whom it is woken with.
+#[derive(Debug)]
+struct Word {
+    /// Rises when the word is woken.
     generation: AtomicU32,
     sleeping: AtomicU32,
+    /// At most the lowest LSN that somebody sleeps for.
+    lowest: AtomicU64,
+}
+
+/// Which word a thread sleeps on.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Sleeper {
+    /// For room in the log: woken by every change.
+    Room,
+    /// For an LSN at a level; `turn` alternates from batch to batch.
+    Lsn { lsn: Lsn, level: DurabilityLevel, turn: u64 },
+}
+
+impl Word {
+    /// Wakes all who sleep here, if one of them sleeps for an LSN up to `limit`.
+    fn wake_up_to(&self, limit: Lsn) {
+        if self.sleeping.load(Ordering::SeqCst) == 0 {
+            return;
+        }
+        let lowest = self.lowest.swap(u64::MAX, Ordering::SeqCst);
+        if lowest > limit.0 {
+            self.lowest.fetch_min(lowest, Ordering::SeqCst);
+            return;
+        }
+        self.generation.fetch_add(1, Ordering::SeqCst);
+        let _ = futex::wake(&self.generation, futex::Flags::PRIVATE, i32::MAX as u32);
+    }
+}
+
+impl Sleeper {
+    fn word(self) -> usize {
+        match self {
+            Sleeper::Room => 0,
+            Sleeper::Lsn { level, turn, .. } => 1 + 2 * level as usize + (turn % 2) as usize,
+        }
+    }
+
+    fn lsn(self) -> u64 {
+        match self {
+            Sleeper::Room => 0,
+            Sleeper::Lsn { lsn, .. } => lsn.0,
+        }
+    }
+}
+
+/// The level whose release wakes a word.
+const WORD_LEVELS: [DurabilityLevel; WORDS] = {
+    use DurabilityLevel::{Accepted, Synced, Volatile, Written};
+    [Volatile, Volatile, Volatile, Accepted, Accepted, Written, Written, Synced, Synced]
+};
+const WORDS: usize = 9;
+
+/// All who wait.
+#[derive(Debug)]
+pub(super) struct Waiters {
+    words: [Word; WORDS],
+    /// Held while words are woken: two announcements at once could each leave a word to the other.
+    waking: Mutex<()>,
     registered_count: AtomicUsize,
     registered: Mutex<Registered>,
     subscribers: Mutex<Vec<Weak<Subscriber>>>,
 }
 
 impl Waiters {
+    pub fn new() -> Waiters {
+        let word =
+            || Word { generation: AtomicU32::new(0), sleeping: AtomicU32::new(0), lowest: AtomicU64::new(u64::MAX) };
+        Waiters {
+            words: std::array::from_fn(|_| word()),
+            waking: Mutex::default(),
+            registered_count: AtomicUsize::new(0),
+            registered: Mutex::default(),
+            subscribers: Mutex::default(),
+        }
+    }
+
     /// Blocks until `look` finds an answer or the span has passed; `None` then.
-    pub fn block<T>(&self, limit: Option<Nanos>, mut look: impl FnMut() -> Option<T>) -> Option<T> {
+    pub fn block<T>(&self, sleeper: Sleeper, limit: Option<Nanos>, mut look: impl FnMut() -> Option<T>) -> Option<T> {
         if let Some(answer) = look() {
             return Some(answer);
         }
         let deadline = limit.map(|span| monotonic().after(span));
-        self.sleeping.fetch_add(1, Ordering::SeqCst);
+        let word = &self.words[sleeper.word()];
+        word.sleeping.fetch_add(1, Ordering::SeqCst);
         let answer = loop {
-            let seen = self.generation.load(Ordering::SeqCst);
+            word.lowest.fetch_min(sleeper.lsn(), Ordering::SeqCst);
+            let seen = word.generation.load(Ordering::SeqCst);
             if let Some(answer) = look() {
                 break Some(answer);
             }
@@ -122,9 +195,9 @@ impl Waiters {
             }
             let left = left.map(timespec);
             // Any way it ends (woken, changed, interrupted, timed out) the loop looks again.
-            let _ = futex::wait(&self.generation, futex::Flags::PRIVATE, seen, left.as_ref());
+            let _ = futex::wait(&word.generation, futex::Flags::PRIVATE, seen, left.as_ref());
         };
-        self.sleeping.fetch_sub(1, Ordering::SeqCst);
+        word.sleeping.fetch_sub(1, Ordering::SeqCst);
         answer
     }
 
@@ -154,12 +227,14 @@ impl Waiters {
         subscriber
     }
 
-    /// Tells everybody whom the change concerns. The change is visible to others by now.
-    pub fn announce(&self, released: Released, failure: Option<&Error>) {
-        self.generation.fetch_add(1, Ordering::SeqCst);
-        if self.sleeping.load(Ordering::SeqCst) > 0 {
-            let _ = futex::wake(&self.generation, futex::Flags::PRIVATE, i32::MAX as u32);
+    /// Tells everybody whom the change concerns. The change is visible to others by now; `look` reads it.
+    pub fn announce(&self, look: impl FnOnce() -> Released, failure: Option<&Error>) {
+        let waking = self.waking.lock();
+        let released = look();
+        for (word, level) in self.words.iter().zip(WORD_LEVELS) {
+            word.wake_up_to(if failure.is_some() { Lsn(u64::MAX) } else { released.limit(level) });
         }
+        drop(waking);
         if self.registered_count.load(Ordering::SeqCst) > 0 {
             for (result, waiter) in self.take_released(released, failure) {
                 waiter.tell(result);

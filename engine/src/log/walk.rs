@@ -10,6 +10,7 @@ use crate::format::segment::{SEGMENT_HEADER_BYTES, SegmentHeader};
 use crate::format::{StoreId, Unreadable};
 use crate::limits::BLOCK_BYTES;
 use crate::units::{FileOffset, Lsn, Millis, SegmentId};
+use std::collections::VecDeque;
 
 /// Bytes read at once.
 const PIECE_BYTES: u64 = 512 << 10;
@@ -112,7 +113,28 @@ pub(super) struct WalkEnd {
     pub next_lsn: Lsn,
     pub next_sequence: u64,
     pub time: Option<Millis>,
+    /// Places and last LSNs of the batches that no later one proves to have been synced.
+    pub unproven: VecDeque<(FileOffset, Lsn)>,
     pub stop: Stop,
+}
+
+impl WalkEnd {
+    /// Everything up to `lsn` is known to have been synced.
+    pub fn prove(&mut self, lsn: Lsn) {
+        while self.unproven.front().is_some_and(|(_, last_lsn)| *last_lsn <= lsn) {
+            self.unproven.pop_front();
+        }
+    }
+
+    /// Where the part of the segment begins that nothing proves to be on stable storage; its header goes with its first batch.
+    pub fn proven_offset(&self) -> FileOffset {
+        let first = SEGMENT_HEADER_BYTES as u64;
+        match self.unproven.front() {
+            Some((offset, _)) if *offset > first => *offset,
+            None if self.offset > first => self.offset,
+            _ => 0,
+        }
+    }
 }
 
 /// Takes a reader's look at each batch.
@@ -134,6 +156,7 @@ pub(super) fn walk(
         next_lsn: segment.first_lsn,
         next_sequence: segment.first_sequence,
         time: None,
+        unproven: VecDeque::new(),
         stop: Stop::Limit,
     };
     while end.offset < limit {
@@ -145,6 +168,8 @@ pub(super) fn walk(
                     break;
                 }
                 visit(batch)?;
+                end.unproven.push_back((end.offset, header.last_lsn()));
+                end.prove(header.lsn_synced);
                 end.offset += header.padded_bytes();
                 end.last_lsn = header.last_lsn();
                 end.last_sequence = header.sequence;

@@ -18,6 +18,9 @@ use crate::format::segment::{SEGMENT_HEADER_BYTES, SegmentHeader};
 use crate::units::{FileOffset, Lsn, Nanos, SegmentId};
 use std::sync::Arc;
 
+/// The spare that becomes active, and the segment before it.
+type Switched = (Spare, Option<SegmentSpan>);
+
 /// What the driver has to wait for before the next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
@@ -83,12 +86,14 @@ impl std::fmt::Debug for DiskBox {
 }
 
 impl LogWriter {
-    /// Starts from a position. Syncs the segment the log ended in, since what was read from it may be in the page cache
-    /// only, and from now on counts as synced.
+    /// Starts from a position. What was read from the segment the log ended in may be in the page cache only, and from now on
+    /// counts as synced. A sync is not enough: if one failed before the process ended, the kernel holds the pages for
+    /// clean and the next sync does nothing. So the part that nothing proves is written again, as it is, and then synced.
     pub fn new(mut disk: Box<dyn Disk>, log: Arc<Log>, start: &LogPosition) -> Result<LogWriter, Error> {
         let mut active = None;
         if let Some(last) = start.active {
             let file = disk.open(&segment_name(last.segment), OpenMode::Write)?;
+            write_again(&mut *disk, file, last.proven, last.end)?;
             disk.sync(file)?;
             if start.goes_on {
                 active = Some(Active { file, segment: last.segment, end: last.end });
@@ -208,7 +213,7 @@ impl LogWriter {
     }
 
     /// Decides, and takes the batch and the segment it needs, all under the one mutex.
-    fn decide(&mut self, now: Nanos) -> (Action, Option<Taken>, Option<(Spare, Option<SegmentSpan>)>, bool) {
+    fn decide(&mut self, now: Nanos) -> (Action, Option<Taken>, Option<Switched>, bool) {
         let mut shared = self.log.lock();
         let view = shared.view(now);
         let action = self.commit.decide(&view);
@@ -227,6 +232,9 @@ impl LogWriter {
             Action::Take { .. } => Some(shared.take()),
             _ => None,
         };
+        if taken.is_some() {
+            self.log.note_taken(Lsn(shared.queue.next_lsn().0 - 1));
+        }
         let refused = taken.is_some() && std::mem::take(&mut shared.refused);
         let prepare = taken.is_some() && shared.segments.wants_spare();
         drop(shared);
@@ -251,7 +259,7 @@ impl LogWriter {
     }
 
     /// Starts a segment: its header and first batch in one durable write.
-    fn switch(&mut self, taken: Taken, spare: Option<(Spare, Option<SegmentSpan>)>) -> Result<(), DiskError> {
+    fn switch(&mut self, taken: Taken, spare: Option<Switched>) -> Result<(), DiskError> {
         crate::mark!("log.segment_switched");
         let (spare, before) = spare.expect("the queue's bound keeps a spare for what is in it");
         let file = self.disk.0.open(&segment_name(spare.segment), OpenMode::Write)?;
@@ -368,6 +376,21 @@ impl Shared {
         self.queue.room_bytes = self.segments.room_bytes();
         taken
     }
+}
+
+/// Makes bytes durable that can be read, whatever the kernel believes about them.
+fn write_again(disk: &mut dyn Disk, file: FileId, from: FileOffset, to: FileOffset) -> Result<(), DiskError> {
+    let mut at = from;
+    while at < to {
+        crate::mark!("log.tail_written_again");
+        let bytes = (to - at).min(1 << 20) as usize;
+        let mut buffer = disk.buffer(bytes);
+        buffer.set_len(bytes);
+        let buffer = disk.read_at(file, at, buffer)?;
+        disk.write_at(file, at, buffer, true)?;
+        at += bytes as u64;
+    }
+    Ok(())
 }
 
 /// The error that ends all writing.
