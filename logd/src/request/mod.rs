@@ -7,6 +7,8 @@ pub mod bit;
 pub mod counter;
 pub mod cursors;
 pub mod database;
+#[cfg(test)]
+mod differential;
 pub mod errors;
 pub mod expiry;
 pub mod key;
