@@ -2,20 +2,29 @@
 //!
 //! Reading order: `durability`, `units`, `disk`, `log`, `core`, `db`. docs/ARCHITECTURE.md has the picture.
 
+pub mod checkpoint;
 pub mod clock;
 pub mod core;
 pub mod db;
+pub mod digest;
 pub mod disk;
 pub mod durability;
 pub mod error;
 pub mod format;
 pub mod index;
 pub mod limits;
-pub mod log_stub;
+pub mod log;
+pub mod maintenance;
+pub mod manifest;
 pub mod mark;
 pub mod options;
 pub mod prng;
+pub mod recovery;
+pub mod snapshot;
+#[cfg(test)]
+mod test_disk;
 pub mod units;
+pub mod verify;
 
 pub use core::{
     Context, Direction, Keyspace, KeyspaceOptions, LogForm, Procedure, Record, Routing, ScanPosition, Scope, Ticket,

@@ -27,7 +27,7 @@ impl Core {
         for shard in 0..self.shards.count() {
             let (due, then) = {
                 let locked = self.shards.lock(shard);
-                (locked.expiry().due(now.0, BATCH_COUNT), locked.expiry().next_due().unwrap_or(u64::MAX))
+                (locked.expiry().peek_due(now.0, BATCH_COUNT), locked.expiry().next_due().unwrap_or(u64::MAX))
             };
             next = next.min(if due.is_empty() { then } else { self.expire_in(shard, &due, now) });
         }

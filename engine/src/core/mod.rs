@@ -7,11 +7,14 @@
 mod catalog;
 mod counters;
 mod expire;
+mod image;
 mod procedure;
 mod replay;
 mod scope;
 mod shard;
 mod shards;
+#[cfg(test)]
+mod tests;
 mod time;
 mod transaction;
 mod undo;
@@ -20,9 +23,10 @@ mod watch;
 
 pub use catalog::{Catalog, Keyspace, KeyspaceDefinition, KeyspaceOptions, ProcedureDefinition, Routing};
 pub use counters::{Counters, CountersNow};
+pub use image::catalog_of;
 pub use procedure::{ActiveProcedure, Context, LogForm, Procedure, Procedures};
 pub use replay::{Rebuild, Rebuilt, ReplayError};
-pub use scope::{Scope, ShardSet};
+pub use scope::{ROUTING_HASH_ID, Scope, ShardSet};
 pub use shards::{ScanPosition, Shards};
 pub use time::EngineTime;
 pub use transaction::{Record, Ticket, Transaction, live};
@@ -30,7 +34,7 @@ pub use view::{Direction, StateView, ViewRange};
 pub use watch::Watch;
 
 use crate::disk::DiskWaker;
-use crate::log_stub::Log;
+use crate::log::Log;
 use crate::options::Options;
 use parking_lot::RwLock;
 use std::sync::atomic::AtomicU64;
@@ -53,27 +57,34 @@ pub struct Core {
     pub(crate) maintenance_waker: OnceLock<DiskWaker>,
 }
 
+/// What a core is put together from, besides its state.
+pub struct CoreParts {
+    /// The log it appends to.
+    pub log: Arc<Log>,
+    /// Engine time.
+    pub time: EngineTime,
+    /// Procedures that calls in the log may name, and that may be called.
+    pub procedures: Procedures,
+    /// Settings.
+    pub options: Options,
+    /// First seed of procedure calls.
+    pub seed: u64,
+}
+
 impl Core {
-    /// Puts a core together from recovered (or empty) state.
-    pub fn build(
-        state: Rebuilt,
-        log: Arc<Log>,
-        time: EngineTime,
-        procedures: Procedures,
-        options: Options,
-        seed: u64,
-    ) -> Core {
+    /// Puts a core together from rebuilt (or empty) state.
+    pub fn build(state: Rebuilt, parts: CoreParts) -> Core {
         let Rebuilt { shards, catalog } = state;
         Core {
             due_millis: AtomicU64::new(shards.next_due()),
             shards,
             catalog: RwLock::new(catalog),
-            log,
-            time,
+            log: parts.log,
+            time: parts.time,
             counters: Counters::default(),
-            procedures,
-            options,
-            seed: AtomicU64::new(seed),
+            procedures: parts.procedures,
+            options: parts.options,
+            seed: AtomicU64::new(parts.seed),
             writer_waker: OnceLock::new(),
             maintenance_waker: OnceLock::new(),
         }

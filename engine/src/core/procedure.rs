@@ -29,6 +29,16 @@ pub enum LogForm {
     Call,
 }
 
+impl LogForm {
+    /// Its number on disk.
+    pub fn number(self) -> u8 {
+        match self {
+            LogForm::Effects => 1,
+            LogForm::Call => 2,
+        }
+    }
+}
+
 type Body = dyn Fn(&mut Context<'_, '_>, &[u8]) -> Result<Vec<u8>, Error> + Send + Sync;
 type Keys = dyn Fn(&[u8], &mut dyn FnMut(&str, &[u8])) + Send + Sync;
 
@@ -194,7 +204,7 @@ impl Core {
         let named = procedure.keyspaces.iter().map(|name| self.keyspace(name, Default::default()));
         let keyspaces = named.collect::<Result<Vec<_>, _>>()?;
         let mut catalog = self.catalog.write();
-        let form = if procedure.form == LogForm::Call { 2 } else { 1 };
+        let form = procedure.form.number();
         let definition = super::ProcedureDefinition { name: procedure.name.clone(), version: procedure.version, form };
         let known = catalog.find_procedure(&procedure.name);
         let number = known.unwrap_or(catalog.procedures.len() as u32);

@@ -7,14 +7,15 @@ use super::catalog::{Catalog, Keyspace, ProcedureDefinition};
 use super::scope::route;
 use super::shard::Shard;
 use super::shards::Shards;
-use super::{Core, EngineTime, Procedures};
+use super::{Core, CoreParts, EngineTime, Procedures};
 use crate::error::{Error, Refused};
+use crate::format::StoreId;
 use crate::format::command::{Call, Command, Effect, Malformed, decode};
 use crate::index::{Entry, Tree};
-use crate::log_stub::Log;
+use crate::limits;
+use crate::log::{Log, LogOptions, LogPosition};
 use crate::options::Options;
 use crate::units::Lsn;
-use std::sync::Arc;
 
 /// State under construction.
 pub struct Rebuild {
@@ -27,10 +28,10 @@ impl Rebuild {
     pub fn new(options: &Options, procedures: Procedures, time: EngineTime) -> Rebuild {
         let shards = Shards::new((0..options.shards).map(|_| Shard::default()).collect());
         let empty = Rebuilt { shards, catalog: Catalog::default() };
-        Rebuild {
-            core: Core::build(empty, Arc::new(Log::default()), time, procedures, options.clone(), 0),
-            last: Lsn::NONE,
-        }
+        let idle = LogOptions::new(options, limits::SEGMENT_BYTES_MIN);
+        let log = Log::new(&LogPosition::fresh(StoreId::default()), idle);
+        let parts = CoreParts { log, time, procedures, options: options.clone(), seed: 0 };
+        Rebuild { core: Core::build(empty, parts), last: Lsn::NONE }
     }
 
     /// Takes over a snapshot's definitions, which hold as of its LSN.

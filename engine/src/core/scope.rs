@@ -8,7 +8,7 @@ use crate::limits::SHARDS_MAX;
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Names the routing hash in snapshots: a store written with another is re-routed while loading.
-pub const ROUTING_HASH_ID: u32 = 1;
+pub const ROUTING_HASH_ID: u16 = 1;
 
 /// What a transaction will touch. Naming less locks less; touching what was not named panics.
 #[derive(Clone, Copy, Debug)]

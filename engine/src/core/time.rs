@@ -4,7 +4,7 @@
 //! Next: expire.rs.
 
 use crate::clock::Clock;
-use crate::log_stub::Stamp;
+use crate::log::Stamp;
 use crate::units::{Millis, Nanos};
 use std::sync::Arc;
 

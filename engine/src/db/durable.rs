@@ -6,11 +6,13 @@
 
 use super::Db;
 use crate::core::Ticket;
-use crate::error::Error;
-use crate::log_stub::{Waiter, Watermarks};
+use crate::error::{Error, Refused};
+use crate::limits::BLOCK_BYTES;
+use crate::log::{Subscriber, Waiter, Watermarks};
 use crate::units::{Lsn, Nanos};
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -18,8 +20,7 @@ impl Db {
     /// Blocks until a write is durable at its level. `limit`: `None` for as long as it takes.
     /// Errors: `Refused::TimedOut` (the write goes on), `Failed`.
     pub fn wait(&self, ticket: Ticket, limit: Option<Duration>) -> Result<(), Error> {
-        let limit = limit.map(|limit| Nanos(u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX)));
-        self.inner.core.log.wait(ticket.lsn, ticket.level, limit)
+        self.inner.core.log.wait(ticket.lsn, ticket.level, limit.map(nanos))
     }
 
     /// Whether a write is durable at its level.
@@ -34,7 +35,7 @@ impl Db {
 
     /// Calls back, from the thread that writes the log, when a write is durable or has failed. The callback must be short.
     pub fn on_durable(&self, ticket: Ticket, callback: impl FnOnce(Result<(), Error>) + Send + 'static) {
-        self.inner.core.log.register(ticket.lsn, ticket.level, Waiter::Callback(Box::new(callback)));
+        self.inner.core.log.register(ticket.lsn, ticket.level, Waiter::Call(Box::new(callback)));
     }
 
     /// How far the log has come.
@@ -50,27 +51,34 @@ impl Db {
     }
 
     /// Blocks until the log may take writes again after `Refused::Busy`, or the time has passed.
+    /// Errors: `Full`, `Failed`, `Closed`: waiting longer would not help.
     pub fn wait_writable(&self, limit: Option<Duration>) -> Result<(), Error> {
-        let _ = limit;
-        Ok(())
+        match self.inner.core.log.wait_room(BLOCK_BYTES, limit.map(nanos)) {
+            Err(Error::Refused(Refused::Busy)) => Ok(()),
+            done => done,
+        }
     }
 
-    /// Has `notice` called once after each advance of the watermarks, latch or change of space, whenever it was armed before: one
-    /// wake-up a batch for an event loop that holds many tickets.
-    pub fn subscribe(&self, notice: std::sync::Arc<dyn Fn() + Send + Sync>) -> Subscription {
-        Subscription { notice }
+    /// Has `notice` called once after the next advance of the watermarks, latch or change of space, whenever the subscription
+    /// was armed before: one wake-up a batch for an event loop that holds many tickets. It must be short.
+    pub fn subscribe(&self, notice: Arc<dyn Fn() + Send + Sync>) -> Subscription {
+        Subscription { subscriber: self.inner.core.log.subscribe(notice) }
     }
+}
+
+fn nanos(span: Duration) -> Nanos {
+    Nanos(u64::try_from(span.as_nanos()).unwrap_or(u64::MAX))
 }
 
 /// A standing wish to be told of progress. Ends when dropped.
 pub struct Subscription {
-    notice: std::sync::Arc<dyn Fn() + Send + Sync>,
+    subscriber: Arc<Subscriber>,
 }
 
 impl Subscription {
     /// Asks for one call at the next progress. Check what you wait for after arming, or a step between is missed.
     pub fn arm(&self) {
-        (self.notice)();
+        self.subscriber.arm();
     }
 }
 
@@ -91,7 +99,7 @@ impl Future for Durable {
         if let Some(failed) = log.failure() {
             return Poll::Ready(Err(failed.into()));
         }
-        log.register(self.ticket.lsn, self.ticket.level, Waiter::Task(context.waker().clone()));
+        log.register(self.ticket.lsn, self.ticket.level, Waiter::Waker(context.waker().clone()));
         Poll::Pending
     }
 }

@@ -8,6 +8,7 @@ mod batch;
 mod durable;
 mod open;
 mod stats;
+mod threads;
 
 pub use batch::Batch;
 pub use durable::{Durable, Subscription};
@@ -18,15 +19,20 @@ use crate::core::{
     ActiveProcedure, Core, Direction, EngineTime, Keyspace, KeyspaceOptions, Record, ScanPosition, Scope, StateView,
     Ticket, Transaction, Watch,
 };
+use crate::disk::LockGuard;
 use crate::durability::DurabilityLevel;
 use crate::error::{Error, Failed, Refused};
 use crate::index::Entry;
+use crate::maintenance::Desk;
 use crate::options::Options;
 use crate::units::{Lsn, Millis};
+use open::RecoveryReport;
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
+use threads::Threads;
 
 /// An open store. Clones are the same store; it is closed by `close`, or when the last clone is dropped.
 ///
@@ -49,7 +55,11 @@ pub struct Db {
 
 struct Inner {
     core: Arc<Core>,
+    desk: Arc<Desk>,
     procedures: BTreeMap<String, ActiveProcedure>,
+    report: RecoveryReport,
+    /// The threads and the lock, until the store is closed.
+    running: Mutex<Option<(Threads, Box<dyn LockGuard>)>>,
 }
 
 impl Db {

@@ -1,68 +1,317 @@
-//! Brings a store up. STAND-IN until recovery is merged: opens an empty store in memory.
+//! Brings a store up and lets go of it again.
+//! Guarantees: nothing is served before recovery has ended and the store is durably marked as in use; a clean mark is the very last write.
+//! Must not know: how recovery decides.
+//! Next: recovery/ for what happens first; threads.rs for what runs afterwards.
+
+use super::threads::{ThreadPool, Threads};
 use super::{Db, Inner};
-use crate::clock::OsClock;
-use crate::core::{Core, EngineTime, Procedure, Procedures, Rebuild};
-use crate::error::Error;
-use crate::log_stub::Log;
+use crate::checkpoint::CheckpointOptions;
+use crate::clock::{Clock, OsClock};
+use crate::core::{
+    ActiveProcedure, Core, CoreParts, EngineTime, LogForm, Procedure, Procedures, ROUTING_HASH_ID, Rebuild,
+};
+use crate::disk::{Disk, DiskReport, IoMode, LatchedStorage, LockGuard, OsStorage, Storage};
+use crate::error::{Error, Refused};
+use crate::format::StoreId;
+use crate::limits;
+use crate::log::LogEnd;
+use crate::log::{Log, LogOptions, LogPosition, LogWriter};
+use crate::maintenance::{Desk, Maintenance, Policy};
+use crate::manifest::CleanMark;
 use crate::options::Options;
-use crate::units::Millis;
+use crate::prng::Prng;
+use crate::recovery::{LogFiles, Recovered, Recovery, recover};
+use crate::units::{Millis, Nanos};
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+const LOCK_FILE: &str = "LOCK";
+/// Log behind the newest snapshot at which a checkpoint is taken, in segments, where it is chosen.
+const CHECKPOINT_SEGMENTS: u64 = 4;
+
 /// How to open a store.
 pub struct Builder {
-    #[expect(dead_code, reason = "stand-in")]
     path: PathBuf,
     options: Options,
     procedures: Procedures,
+    io: IoMode,
+    storage: Option<Arc<dyn Storage>>,
+    clock: Arc<dyn Clock>,
 }
 
 impl Builder {
     pub(super) fn new(path: impl AsRef<Path>) -> Builder {
-        Builder { path: path.as_ref().to_owned(), options: Options::default(), procedures: Procedures::new() }
+        Builder {
+            path: path.as_ref().to_owned(),
+            options: Options::default(),
+            procedures: Procedures::new(),
+            io: IoMode::Auto,
+            storage: None,
+            clock: Arc::new(OsClock),
+        }
     }
+
     /// Sets the settings.
     pub fn options(mut self, options: Options) -> Builder {
         self.options = options;
         self
     }
-    /// Adds a procedure.
+
+    /// Adds a procedure. Register old versions before new ones while the log may still hold calls of them.
     pub fn register(mut self, procedure: Procedure) -> Builder {
         self.procedures.register(procedure);
         self
     }
-    /// Opens.
+
+    /// Chooses how the disk is driven. Default: io_uring where it is allowed, else plain system calls.
+    pub fn io(mut self, io: IoMode) -> Builder {
+        self.io = io;
+        self
+    }
+
+    /// Uses another storage than the directory: tests.
+    pub fn storage(mut self, storage: Arc<dyn Storage>, clock: Arc<dyn Clock>) -> Builder {
+        self.storage = Some(storage);
+        self.clock = clock;
+        self
+    }
+
+    /// Opens the store, or makes one in an empty directory. Blocks while it recovers. Errors: `Refused::InUse`, `Corrupt` with what
+    /// to run, `Refused::ProcedureMissing`, `Failed`.
     pub fn open(self) -> Result<Db, Error> {
         self.options.check()?;
-        let time = EngineTime::start(Arc::new(OsClock), Millis(0));
-        let state = Rebuild::new(&self.options, self.procedures.clone(), time.clone()).finish();
-        let core =
-            Arc::new(Core::build(state, Arc::new(Log::default()), time, self.procedures.clone(), self.options, 1));
-        let mut procedures = std::collections::BTreeMap::new();
-        for procedure in self.procedures.all() {
-            procedures.insert(procedure.name().to_owned(), core.activate(procedure)?);
+        let storage: Arc<dyn Storage> = match &self.storage {
+            Some(storage) => Arc::clone(storage),
+            None => Arc::new(OsStorage::new(&self.path, self.io)?),
+        };
+        let storage = LatchedStorage::new(storage);
+        let mut disk = storage.disk()?;
+        let lock = disk.lock(LOCK_FILE)?;
+        self.open_locked(&storage, disk, lock)
+    }
+
+    fn open_locked(
+        mut self,
+        storage: &LatchedStorage,
+        disk: Box<dyn Disk>,
+        lock: Box<dyn LockGuard>,
+    ) -> Result<Db, Error> {
+        let seed = draw_seed();
+        let time = EngineTime::start(Arc::clone(&self.clock), Millis(0));
+        let mut rebuild = Rebuild::new(&self.options, self.procedures.clone(), time);
+        let pool = ThreadPool { threads: load_threads(&self.options) };
+        let recovery = Recovery {
+            storage,
+            options: &self.options,
+            routing: ROUTING_HASH_ID,
+            log: &LogFiles,
+            parallel: &pool,
+            clock: self.clock.as_ref(),
+            store_id_fresh: store_id(seed),
+        };
+        let recovered = recover(&recovery, &mut rebuild)?;
+        self.options.segment_bytes = recovered.segment_bytes;
+        if self.options.checkpoint_log_bytes == 0 {
+            self.options.checkpoint_log_bytes = CHECKPOINT_SEGMENTS * recovered.segment_bytes;
         }
-        Ok(Db { inner: Arc::new(Inner { core, procedures }) })
+        let time = EngineTime::start(Arc::clone(&self.clock), recovered.time_floor);
+        let position = position(&recovered);
+
+        let log = Log::new(&position, LogOptions::new(&self.options, recovered.segment_bytes));
+        let parts = CoreParts {
+            log: Arc::clone(&log),
+            time,
+            procedures: self.procedures.clone(),
+            options: self.options.clone(),
+            seed,
+        };
+        let core = Arc::new(Core::build(rebuild.finish(), parts));
+        let writer = LogWriter::new(storage.disk()?, log, &position)?;
+        let desk = Arc::new(Desk::default());
+        self.start(core, writer, desk, disk, recovered, lock)
+    }
+
+    fn start(
+        self,
+        core: Arc<Core>,
+        writer: LogWriter,
+        desk: Arc<Desk>,
+        disk: Box<dyn Disk>,
+        recovered: Recovered<LogEnd>,
+        lock: Box<dyn LockGuard>,
+    ) -> Result<Db, Error> {
+        let policy = policy(&self.options);
+        let report = RecoveryReport::new(&recovered, disk.report().clone());
+        let now = core.time.monotonic();
+        let maintenance = Maintenance::new(disk, Arc::clone(&core), Arc::clone(&desk), recovered.manifest, policy, now);
+        let maintenance_waker = maintenance.waker();
+        let _ = core.writer_waker.set(writer.waker());
+        let _ = core.maintenance_waker.set(maintenance_waker);
+        let threads = Threads::start(&core, writer, maintenance)?;
+        let mut inner =
+            Inner { core, desk, procedures: BTreeMap::new(), report, running: Mutex::new(Some((threads, lock))) };
+        inner.activate(&self.procedures)?;
+        Ok(Db { inner: Arc::new(inner) })
+    }
+}
+
+/// What opening did, for `stats`.
+pub(super) struct RecoveryReport {
+    /// The disk seam's findings.
+    pub disk: DiskReport,
+    /// One line.
+    pub words: String,
+    /// Bytes cut off the log's end.
+    pub cut_bytes: u64,
+    /// How long it took.
+    pub span: Nanos,
+    /// Things to be said once.
+    pub notes: Vec<String>,
+}
+
+impl RecoveryReport {
+    fn new(recovered: &Recovered<LogEnd>, disk: DiskReport) -> RecoveryReport {
+        let elapsed = recovered.elapsed;
+        RecoveryReport {
+            notes: recovered.notes.iter().chain(&disk.notes).cloned().collect(),
+            disk,
+            words: recovered.to_string(),
+            cut_bytes: recovered.cut_bytes,
+            span: Nanos(elapsed.load.0 + elapsed.replay.0 + elapsed.finish.0),
+        }
+    }
+}
+
+/// Where the log goes on: never at or below an LSN that a snapshot or a cut has seen.
+fn position(recovered: &Recovered<LogEnd>) -> LogPosition {
+    let is_behind_snapshot = recovered.log.last_lsn < recovered.last_lsn;
+    let mut position = recovered.log.position(
+        StoreId(recovered.manifest.manifest().store_id.to_le_bytes()),
+        recovered.was_clean && !is_behind_snapshot,
+    );
+    position.next_lsn = position.next_lsn.max(recovered.next_lsn);
+    position
+}
+
+impl Inner {
+    /// Makes the registered procedures callable. Before a changed procedure whose calls are logged as such becomes active, a
+    /// checkpoint makes sure that no old call is ever replayed by the new code.
+    fn activate(&mut self, procedures: &Procedures) -> Result<(), Error> {
+        if procedures.all().any(|procedure| self.is_changed_call(procedure)) {
+            self.checkpoint()?;
+        }
+        for procedure in procedures.all() {
+            let active = self.activate_when_ready(procedure)?;
+            self.procedures.insert(procedure.name().to_owned(), active);
+        }
+        Ok(())
+    }
+
+    fn activate_when_ready(&self, procedure: &Procedure) -> Result<ActiveProcedure, Error> {
+        loop {
+            match self.core.activate(procedure) {
+                Err(Error::Refused(Refused::Busy)) => {
+                    self.core.log.wait_room(limits::BLOCK_BYTES, Some(Nanos::SECOND))?
+                }
+                done => return done,
+            }
+        }
+    }
+
+    fn is_changed_call(&self, procedure: &Procedure) -> bool {
+        let catalog = self.core.catalog.read();
+        let known = catalog.find_procedure(procedure.name()).map(|number| &catalog.procedures[number as usize]);
+        known.is_some_and(|known| known.version != procedure.version() && known.form == LogForm::Call.number())
+    }
+
+    fn checkpoint(&self) -> Result<(), Error> {
+        match self.desk.take(|| self.core.wake_maintenance()) {
+            Some(report) => report.result,
+            None => Err(Refused::Closed.into()),
+        }
+    }
+
+    fn close(&self) -> Result<(), Error> {
+        let Some((threads, lock)) = self.running.lock().take() else { return Ok(()) };
+        self.core.log.close();
+        let (writer, maintenance) = threads.join(&self.core);
+        let failure = self.core.log.failure();
+        let clean = writer.filter(|_| failure.is_none()).map(|writer| clean_mark(&writer));
+        let finished = maintenance.map_or(Ok(()), |maintenance| maintenance.finish(clean));
+        drop(lock);
+        failure.map_or(finished, |failed| Err(failed.into()))
+    }
+}
+
+fn clean_mark(writer: &LogWriter) -> CleanMark {
+    let stop = writer.stop();
+    CleanMark { last_lsn: stop.last_lsn, segment: stop.segment, end_offset: stop.offset }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        // Nobody is left to tell; the failure itself was told to every waiter.
+        let _ = self.close();
     }
 }
 
 impl Db {
     /// Stops taking writes, syncs all that was acknowledged, marks the store clean and lets go of it. Blocks; well below a
-    /// second but for a stuck disk. Later calls on any clone get `Refused::Closed`.
+    /// second but for a stuck disk. Later writes on any clone get `Refused::Closed`. Errors: the failure that latched the log.
     pub fn close(&self) -> Result<(), Error> {
-        Ok(())
+        self.inner.close()
     }
+
     /// Starts a checkpoint (snapshot, manifest, shorter log) in the background. False if one is running already.
     pub fn start_checkpoint(&self) -> Result<bool, Error> {
-        Ok(true)
+        let is_new = self.inner.desk.ask();
+        self.inner.core.wake_maintenance();
+        Ok(is_new)
     }
-    /// Takes a checkpoint and blocks until it is on disk; joins one that is running.
+
+    /// Takes a checkpoint and blocks until it is on disk. Errors: why it failed; the store is as before then.
     pub fn checkpoint(&self) -> Result<(), Error> {
-        Ok(())
+        self.inner.checkpoint()
     }
+
     /// Digest of the whole present state with its LSN: the same for a running store, its directory and a replay of its log.
     /// Walks everything: seconds for gigabytes; blocks nobody.
-    pub fn digest(&self) -> (crate::units::Lsn, u128) {
-        (self.last_lsn(), 0)
+    pub fn digest(&self) -> (crate::units::Lsn, crate::digest::Digest) {
+        let view = self.view();
+        (view.lsn, view.digest())
     }
+}
+
+fn policy(options: &Options) -> Policy {
+    Policy {
+        log_bytes: options.checkpoint_log_bytes,
+        span: Nanos(Nanos::SECOND.0.saturating_mul(options.checkpoint_seconds)),
+        checkpoint: CheckpointOptions {
+            snapshots_kept: options.snapshots_kept,
+            bytes_per_second: options.checkpoint_bytes_per_second,
+        },
+    }
+}
+
+fn load_threads(options: &Options) -> usize {
+    match options.load_threads {
+        0 => rustix::thread::sched_getaffinity(None).map_or(1, |cpus| cpus.count() as usize),
+        threads => threads,
+    }
+}
+
+/// The one draw from the system's randomness: the store's id and the first seed of procedures come from it.
+fn draw_seed() -> u64 {
+    let mut bytes = [0; 8];
+    match rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty()) {
+        Ok(8) => u64::from_le_bytes(bytes),
+        _ => OsClock.monotonic().0 ^ OsClock.wall().0.rotate_left(32),
+    }
+}
+
+fn store_id(seed: u64) -> u128 {
+    let mut prng = Prng::new(seed).stream("store id");
+    u128::from(prng.next_u64()) << 64 | u128::from(prng.next_u64())
 }

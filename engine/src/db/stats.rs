@@ -57,6 +57,8 @@ pub struct Stats {
     pub disk: crate::disk::DiskReport,
     /// What recovery did, in one line.
     pub recovery: String,
+    /// What else opening found that somebody should know.
+    pub recovery_notes: Vec<String>,
     /// Bytes that recovery cut off the log's end.
     pub recovery_cut_bytes: u64,
     /// Time recovery took, in nanoseconds.
@@ -96,6 +98,15 @@ impl Db {
             lsn_written: watermarks.written,
             lsn_synced: watermarks.synced,
             durability: Some(self.options().durability),
+            outstanding_commands: watermarks.assigned.0 - watermarks.written.0,
+            segments_bytes: self.inner.core.log.bytes(),
+            segments_in_use: self.inner.core.log.spans().len() as u64,
+            disk: self.inner.report.disk.clone(),
+            recovery: self.inner.report.words.clone(),
+            recovery_notes: self.inner.report.notes.clone(),
+            recovery_cut_bytes: self.inner.report.cut_bytes,
+            recovery_ns: self.inner.report.span.0,
+            failure: self.failure().map(|failed| failed.to_string()),
             ..Stats::default()
         }
     }

@@ -12,21 +12,27 @@
 //! Must not know: formats, commands, what the bytes mean.
 //! Next: buffer.rs, then syscall.rs as the readable reference, then uring.rs.
 
+mod bell;
 mod buffer;
 #[cfg(feature = "sim")]
 pub mod conformance;
+mod files;
 mod latch;
+mod medium;
+mod names;
 mod os;
+mod registered;
 #[cfg(feature = "sim")]
 mod sim;
+mod sleeper;
 mod syscall;
 mod uring;
 
 pub use buffer::Buffer;
-pub use latch::Latch;
+pub use latch::{Latch, LatchState, LatchedStorage};
 pub use os::{IoMode, OsStorage};
 #[cfg(feature = "sim")]
-pub use sim::{SimOptions, SimStorage};
+pub use sim::{SimCounts, SimFault, SimOperation, SimOptions, SimStorage};
 
 use crate::units::{FileOffset, Nanos};
 use std::fmt;
@@ -179,7 +185,7 @@ pub trait Disk: Send {
     /// Moves the completions that are there to `done`; does not block.
     fn poll(&mut self, done: &mut Vec<Completion>);
     /// Blocks until a completion is there, the waker was used, or the time passed (`None`: no limit).
-    /// Returns at once if the waker was used since the last `wait`.
+    /// Returns at once if the waker was used since the last `wait`; may also return early without a reason.
     fn wait(&mut self, limit: Option<Nanos>);
     /// Ends a `wait` of this disk from another thread.
     fn waker(&self) -> DiskWaker;

@@ -3,7 +3,66 @@
 //! Must not know: files, disks, indexes.
 //! Next: docs/FORMAT.md shows the same tables; a test holds the two together.
 
+pub mod batch;
+pub mod checksum;
 pub mod command;
+pub mod damage;
+pub mod manifest;
+pub mod segment;
+pub mod snapshot;
+pub mod snapshot_block;
+
+/// Names a store. Mixed into every checksum of its log, so that a file of another store never verifies.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct StoreId(pub [u8; 16]);
+
+/// Why bytes are not the structure that was looked for.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unreadable {
+    /// Nothing but zeros.
+    #[error("zeros")]
+    Zeros,
+    /// Something else stands there.
+    #[error("no {0} magic")]
+    Magic(&'static str),
+    /// The checksum of the header differs.
+    #[error("header checksum {found:08x} instead of {expected:08x}")]
+    Header {
+        /// What the bytes give.
+        expected: u32,
+        /// What the header says.
+        found: u32,
+    },
+    /// The checksum of what the header describes differs.
+    #[error("payload checksum {found:08x} instead of {expected:08x}")]
+    Payload {
+        /// What the bytes give.
+        expected: u32,
+        /// What the header says.
+        found: u32,
+    },
+    /// Sound, but of a version that this program does not know.
+    #[error("format version {0}")]
+    Version(u32),
+    /// The checksum is right, the value is not allowed.
+    #[error("{0}")]
+    Value(&'static str),
+    /// It would run past the end of what may hold it.
+    #[error("a length that runs past the end of the segment")]
+    Length,
+}
+
+/// Table of a structure's fields, made from the structure itself.
+macro_rules! fields {
+    ($raw:ty { $($name:ident: $bytes:literal),* $(,)? }) => {
+        &[$($crate::format::Field {
+            offset: std::mem::offset_of!($raw, $name),
+            bytes: $bytes,
+            name: stringify!($name),
+        }),*]
+    };
+}
+use fields;
 
 /// One row of a format table: what docs/FORMAT.md must show too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,11 +3,22 @@
 //! Must not know: the log, disks, time, keyspaces, shards.
 //! Next: tree.rs, then node.rs.
 
+mod bulk;
+mod cursor;
+mod edit;
 mod expiry;
+mod insert;
+#[cfg(test)]
+mod model;
+mod node;
+mod remove;
+mod search;
 mod tree;
 
+pub use bulk::BulkBuilder;
+pub use cursor::Range;
 pub use expiry::ExpiryIndex;
-pub use tree::{BulkBuilder, Range, Tree, View};
+pub use tree::{Tree, View};
 
 /// What stands behind a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,21 +1,27 @@
-//! The ordered map of one shard and keyspace. PLACEHOLDER on std's map, replaced by the copy-on-write tree with the same face.
-use super::{Entry, Previous};
-use std::collections::BTreeMap;
+//! The ordered map of one shard and keyspace, and its frozen views: the face of the index.
+//! Guarantees: a view is O(1) to take and to copy and never changes; the tree copies the nodes on the way to a change if
+//! a view can see them, and changes them in place if not.
+//! Must not know: memory, cells.
+//! Next: insert.rs, remove.rs, cursor.rs.
+
+use super::cursor::{Position, Range};
+use super::node::Node;
+use super::{Entry, Previous, insert, remove};
 use std::ops::Bound;
-use std::sync::Arc;
 
-type Map = BTreeMap<Vec<u8>, (Vec<u8>, u64)>;
-
-/// An ordered map from key bytes to entries.
+/// An ordered map from key bytes to entries. A clone is O(1), and each goes its own way from there.
 #[derive(Clone, Default)]
 pub struct Tree {
-    map: Arc<Map>,
+    root: Option<Node>,
+    len: usize,
+    bytes: usize,
 }
 
-/// A frozen state of a tree.
-#[derive(Clone)]
+/// A frozen state of a tree. Dropping the last view of a state frees what only that state held, all at once.
+#[derive(Clone, Default)]
 pub struct View {
-    tree: Tree,
+    root: Option<Node>,
+    len: usize,
 }
 
 impl Tree {
@@ -23,128 +29,165 @@ impl Tree {
     pub fn new() -> Tree {
         Tree::default()
     }
+
+    pub(super) fn from_parts(root: Option<Node>, len: usize, bytes: usize) -> Tree {
+        Tree { root, len, bytes }
+    }
+
+    #[cfg(test)]
+    pub(super) fn root(&self) -> Option<&Node> {
+        self.root.as_ref()
+    }
+
     /// Number of records.
     pub fn len(&self) -> usize {
-        self.map.len()
+        self.len
     }
+
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
-        self.map.is_empty()
+        self.len == 0
     }
-    /// Bytes held by nodes and out-of-line values.
+
+    /// Bytes of all nodes and out-of-line keys and values that this tree reaches, shared with views or not, without the
+    /// allocator's own. What only views still hold is not in it; without views it is what the tree costs.
     pub fn bytes(&self) -> usize {
-        self.map.iter().map(|(k, v)| k.len() + v.0.len() + 80).sum()
+        self.bytes
     }
+
     /// The entry of a key.
     pub fn get(&self, key: &[u8]) -> Option<Entry<'_>> {
-        self.map.get(key).map(|(value, expiry)| Entry { value, expiry_millis: *expiry })
+        get(self.root.as_ref(), key)
     }
+
     /// Sets the entry of a key.
     pub fn insert(&mut self, key: &[u8], entry: Entry<'_>) -> Previous {
-        let old = Arc::make_mut(&mut self.map).insert(key.to_vec(), (entry.value.to_vec(), entry.expiry_millis));
-        previous(old)
+        let bytes = &mut self.bytes;
+        let root = self.root.get_or_insert_with(|| new_node(0, bytes));
+        let (previous, split) = insert::insert(root, bytes, key, entry);
+        if let Some(split) = split {
+            let above = new_node(root.level() + 1, bytes);
+            let left = std::mem::replace(root, above);
+            let mut root = root.unique(bytes);
+            root.insert_child(0, &[], left);
+            root.insert_child(1, &split.separator, split.right);
+        }
+        self.len += usize::from(!previous.existed);
+        previous
     }
-    /// Removes a key.
-    pub fn remove(&mut self, key: &[u8]) -> Previous {
-        previous(Arc::make_mut(&mut self.map).remove(key))
-    }
-    /// Changes when a record ends; nothing if the key is not there.
+
+    /// Sets the expiry of a key that is there, 0 for none, and leaves its value as it is.
     pub fn set_expiry(&mut self, key: &[u8], expiry_millis: u64) -> Previous {
-        match Arc::make_mut(&mut self.map).get_mut(key) {
-            Some(found) => {
-                let previous = Previous { existed: true, expiry_millis: found.1, value_bytes: found.0.len() };
-                found.1 = expiry_millis;
-                previous
+        let (true, Some(mut node)) = (self.get(key).is_some(), self.root.as_mut()) else {
+            return Previous::default();
+        };
+        let mut bytes = &mut self.bytes;
+        loop {
+            let mut edit = node.unique(bytes);
+            if edit.level() == 0 {
+                return edit.find(key).map_or(Previous::default(), |index| edit.set_expiry(index, expiry_millis));
             }
-            None => Previous::default(),
+            let index = edit.child_index(key);
+            (node, bytes) = edit.into_child(index);
         }
     }
+
+    /// Removes a key.
+    pub fn remove(&mut self, key: &[u8]) -> Previous {
+        // Looked up first: a key that is not there must not cost copies.
+        let (true, Some(root)) = (self.get(key).is_some(), self.root.as_mut()) else {
+            return Previous::default();
+        };
+        let previous = remove::remove(root, &mut self.bytes, key);
+        self.len -= 1;
+        while root.level() > 0 && root.count() == 1 {
+            let child = root.unique(&mut self.bytes).take_child(0);
+            self.bytes -= root.capacity();
+            *root = child;
+        }
+        if root.count() == 0 {
+            self.bytes -= root.capacity();
+            self.root = None;
+        }
+        previous
+    }
+
+    /// Removes everything in O(1). What it was comes back as a view, which can be dropped where the time is not missed.
+    pub fn clear(&mut self) -> View {
+        let before = std::mem::take(self);
+        View { root: before.root, len: before.len }
+    }
+
     /// A frozen copy of the present state; O(1).
     pub fn view(&self) -> View {
-        View { tree: self.clone() }
+        View { root: self.root.clone(), len: self.len }
     }
+
     /// Records between two bounds, in order; can be walked from both ends.
     pub fn range(&self, from: Bound<&[u8]>, to: Bound<&[u8]>) -> Range<'_> {
-        let empty = match (from, to) {
-            (Bound::Excluded(a), Bound::Excluded(b)) => a >= b,
-            (Bound::Included(a) | Bound::Excluded(a), Bound::Included(b) | Bound::Excluded(b)) => a > b,
-            _ => false,
-        };
-        Range { inner: if empty { None } else { Some(self.map.range::<[u8], _>((from, to))) } }
+        Range::new(self.root.as_ref(), from, to)
     }
-    /// Some record, chosen by a random number; `None` only if the tree is empty.
+
+    /// The record with the lowest key.
+    pub fn first(&self) -> Option<(&[u8], Entry<'_>)> {
+        Some(Position::first(self.root.as_ref()?, Bound::Unbounded)?.record())
+    }
+
+    /// The record with the highest key.
+    pub fn last(&self) -> Option<(&[u8], Entry<'_>)> {
+        Some(Position::last(self.root.as_ref()?, Bound::Unbounded)?.record())
+    }
+
+    /// Some record, chosen by a random number; `None` only if the tree is empty. Each level chooses evenly among its
+    /// children, so records in emptier nodes come up a little more often.
     pub fn sample(&self, random: u64) -> Option<(&[u8], Entry<'_>)> {
-        let at = random as usize % self.map.len().max(1);
-        self.map.iter().nth(at).map(|(k, v)| (k.as_slice(), Entry { value: &v.0, expiry_millis: v.1 }))
+        let mut node = self.root.as_ref()?;
+        let mut random = random;
+        loop {
+            // The high half of the product chooses, the low half stays as random for the next level.
+            let product = u128::from(random) * node.count() as u128;
+            let index = (product >> 64) as usize;
+            random = product as u64;
+            if node.level() == 0 {
+                return Some((node.key(index), node.entry(index)));
+            }
+            node = node.child(index);
+        }
     }
 }
 
-fn previous(old: Option<(Vec<u8>, u64)>) -> Previous {
-    old.map_or(Previous::default(), |(value, expiry_millis)| Previous {
-        existed: true,
-        expiry_millis,
-        value_bytes: value.len(),
-    })
+fn new_node(level: u8, bytes: &mut usize) -> Node {
+    let node = Node::new(level, Node::capacity_for(0));
+    *bytes += node.capacity();
+    node
+}
+
+fn get<'a>(root: Option<&'a Node>, key: &[u8]) -> Option<Entry<'a>> {
+    let mut node = root?;
+    while node.level() > 0 {
+        node = node.child(node.child_index(key));
+    }
+    node.find(key).map(|index| node.entry(index))
 }
 
 impl View {
     /// Number of records.
     pub fn len(&self) -> usize {
-        self.tree.len()
+        self.len
     }
+
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
-        self.tree.is_empty()
+        self.len == 0
     }
+
     /// The entry of a key.
     pub fn get(&self, key: &[u8]) -> Option<Entry<'_>> {
-        self.tree.get(key)
+        get(self.root.as_ref(), key)
     }
+
     /// Records between two bounds, in order; can be walked from both ends.
     pub fn range(&self, from: Bound<&[u8]>, to: Bound<&[u8]>) -> Range<'_> {
-        self.tree.range(from, to)
-    }
-}
-
-/// Walks records in order, from both ends.
-pub struct Range<'a> {
-    inner: Option<std::collections::btree_map::Range<'a, Vec<u8>, (Vec<u8>, u64)>>,
-}
-
-impl<'a> Iterator for Range<'a> {
-    type Item = (&'a [u8], Entry<'a>);
-    fn next(&mut self) -> Option<Self::Item> {
-        self.inner.as_mut()?.next().map(|(k, v)| (k.as_slice(), Entry { value: &v.0, expiry_millis: v.1 }))
-    }
-}
-
-impl DoubleEndedIterator for Range<'_> {
-    fn next_back(&mut self) -> Option<Self::Item> {
-        self.inner.as_mut()?.next_back().map(|(k, v)| (k.as_slice(), Entry { value: &v.0, expiry_millis: v.1 }))
-    }
-}
-
-/// Builds a tree from records that come in order, denser and faster than by inserting.
-#[derive(Default)]
-pub struct BulkBuilder {
-    map: Map,
-}
-
-impl BulkBuilder {
-    /// Starts with nothing.
-    pub fn new() -> BulkBuilder {
-        BulkBuilder::default()
-    }
-    /// Adds the next record. False, and nothing done, if its key is not above the last.
-    pub fn push(&mut self, key: &[u8], entry: Entry<'_>) -> bool {
-        if self.map.last_key_value().is_some_and(|(last, _)| last.as_slice() >= key) {
-            return false;
-        }
-        self.map.insert(key.to_vec(), (entry.value.to_vec(), entry.expiry_millis));
-        true
-    }
-    /// The tree.
-    pub fn finish(self) -> Tree {
-        Tree { map: Arc::new(self.map) }
+        Range::new(self.root.as_ref(), from, to)
     }
 }

@@ -1,5 +1,0 @@
-//! placeholder
-/// o
-pub struct SimOptions;
-/// s
-pub struct SimStorage;
