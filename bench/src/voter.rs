@@ -175,6 +175,13 @@ fn print_lines(
             last = now;
         }
     }
+    // The last line is due at the very moment when the clients stop.
+    let rest = end.saturating_duration_since(last);
+    if rest >= display / 2 && Instant::now() >= end {
+        let interval = take_interval(shared, rest);
+        println!("{}", interval.line());
+        intervals.push(interval);
+    }
     intervals
 }
 

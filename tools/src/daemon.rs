@@ -213,7 +213,9 @@ mod tests {
     #[test]
     fn broken_replies_are_errors_and_not_panics() {
         let deep = "*1\r\n".repeat(50);
-        for bytes in ["", "\r\n", "?\r\n", ":x\r\n", "$99999999999\r\n", "$3\r\nab", "$1\r\nabc", "*2\r\n:1\r\n", "+x", &deep] {
+        for bytes in
+            ["", "\r\n", "?\r\n", ":x\r\n", "$99999999999\r\n", "$3\r\nab", "$1\r\nabc", "*2\r\n:1\r\n", "+x", &deep]
+        {
             assert!(read(bytes.as_bytes()).is_err(), "{bytes:?}");
         }
     }

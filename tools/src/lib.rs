@@ -5,6 +5,7 @@
 
 pub mod command;
 pub mod daemon;
+pub mod directory;
 pub mod json;
 pub mod moment;
 pub mod place;

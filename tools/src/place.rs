@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 /// Name of the file that a running daemon or program holds locked.
-const LOCK_FILE: &str = "lock";
+const LOCK_FILE: &str = "LOCK";
 
 /// A place as the user names it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -117,7 +117,11 @@ pub fn bytes_text(bytes: &[u8]) -> String {
             _ => format!("\\x{byte:02x}"),
         })
         .collect();
-    if shown.len() < bytes.len() { format!("\"{escaped}\"... ({} bytes)", bytes.len()) } else { format!("\"{escaped}\"") }
+    if shown.len() < bytes.len() {
+        format!("\"{escaped}\"... ({} bytes)", bytes.len())
+    } else {
+        format!("\"{escaped}\"")
+    }
 }
 
 /// A number of bytes for people: `64.0 MiB`.

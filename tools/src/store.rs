@@ -8,6 +8,7 @@ use logd_engine::core::Catalog;
 use logd_engine::error::Corrupt;
 use logd_engine::index::Entry;
 use logd_engine::units::Lsn;
+use logd_engine::verify::{Finding, Verdict};
 use serde::Serialize;
 use std::ops::ControlFlow;
 
@@ -208,16 +209,14 @@ pub trait Store {
     fn holder(&self) -> Option<u32>;
     /// The manifest; `None` if there is no store.
     fn manifest(&mut self) -> Result<Option<ManifestFacts>, Error>;
+    /// Checks everything; the sink hears of each finding.
+    fn verify(&mut self, sink: &mut dyn FnMut(&Finding)) -> Result<Verdict, Error>;
     /// Head and index of the snapshot at an LSN, checked.
     fn snapshot(&mut self, lsn: Lsn) -> Result<SnapshotFacts, Error>;
     /// The definitions in a snapshot.
     fn snapshot_catalog(&mut self, lsn: Lsn) -> Result<Catalog, Error>;
-    /// Visits all records of a snapshot, block by block, and checks its digest.
-    fn snapshot_records(
-        &mut self,
-        lsn: Lsn,
-        visit: &mut dyn FnMut(u16, &[u8], Entry<'_>),
-    ) -> Result<(), Error>;
+    /// Visits all records of a snapshot, block by block, each block checked.
+    fn snapshot_records(&mut self, lsn: Lsn, visit: &mut dyn FnMut(u16, &[u8], Entry<'_>)) -> Result<(), Error>;
     /// Walks the log from the batch that holds `from` on; 0 for the oldest.
     fn log(&mut self, from: Lsn, visitor: &mut dyn LogVisitor) -> Result<WalkEnd, Error>;
     /// Names and lengths of the files in `quarantine/`.
@@ -268,13 +267,7 @@ pub(crate) mod fake {
                 frames.push(frame(&[Effect::Put { keyspace: 0, key, value: b"1", expiry_millis: 0 }]));
             }
             let end = LogEndFacts { last_lsn: 4, case: 'A', segment: 1, offset: 20_480, ..LogEndFacts::default() };
-            FakeStore {
-                manifest: Some(ManifestFacts::default()),
-                frames,
-                first_lsn: 1,
-                end,
-                ..FakeStore::default()
-            }
+            FakeStore { manifest: Some(ManifestFacts::default()), frames, first_lsn: 1, end, ..FakeStore::default() }
         }
     }
 
@@ -288,6 +281,21 @@ pub(crate) mod fake {
         fn manifest(&mut self) -> Result<Option<ManifestFacts>, Error> {
             self.manifest_error.clone().map_or(Ok(self.manifest.clone()), Err)
         }
+        fn verify(&mut self, sink: &mut dyn FnMut(&Finding)) -> Result<Verdict, Error> {
+            match self.manifest() {
+                Ok(None) => return Ok(Verdict::NotAStore("nothing is there".to_owned())),
+                Err(Error::Corrupt(corrupt)) => return Ok(Verdict::Corrupt(vec![*corrupt])),
+                Err(error) => return Err(error),
+                Ok(Some(_)) => {}
+            }
+            if let Some(damage) = &self.damage {
+                sink(&Finding::Damage(damage.clone()));
+                return Ok(Verdict::Corrupt(vec![damage.clone()]));
+            }
+            let (last_lsn, case, cut_bytes) = (Lsn(self.end.last_lsn), self.end.case, self.end.torn_bytes);
+            sink(&Finding::Log { commands: self.frames.len() as u64, last_lsn, case, cut_bytes });
+            Ok(if self.end.is_torn() { Verdict::TornTailOnly } else { Verdict::Sound })
+        }
         fn snapshot(&mut self, lsn: Lsn) -> Result<SnapshotFacts, Error> {
             let facts = SnapshotFacts { lsn: lsn.0, file: "snapshot/x".to_owned(), ..SnapshotFacts::default() };
             self.snapshot_error.clone().map_or(Ok(facts), Err)
@@ -295,11 +303,7 @@ pub(crate) mod fake {
         fn snapshot_catalog(&mut self, _lsn: Lsn) -> Result<Catalog, Error> {
             Ok(self.catalog.clone())
         }
-        fn snapshot_records(
-            &mut self,
-            _lsn: Lsn,
-            visit: &mut dyn FnMut(u16, &[u8], Entry<'_>),
-        ) -> Result<(), Error> {
+        fn snapshot_records(&mut self, _lsn: Lsn, visit: &mut dyn FnMut(u16, &[u8], Entry<'_>)) -> Result<(), Error> {
             for (keyspace, key, value) in &self.records {
                 visit(*keyspace, key.as_bytes(), Entry { value: value.as_bytes(), expiry_millis: 0 });
             }

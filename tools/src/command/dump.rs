@@ -132,7 +132,8 @@ fn dump_snapshot(
             return;
         }
         let (key, value) = (bytes_text(key), bytes_text(entry.value));
-        let until = if entry.expiry_millis == 0 { String::new() } else { format!(" expires {}", Moment(entry.expiry_millis)) };
+        let until =
+            if entry.expiry_millis == 0 { String::new() } else { format!(" expires {}", Moment(entry.expiry_millis)) };
         let text = format!("  {name} {key} = {value}{until}");
         let expiry_millis = entry.expiry_millis;
         emit(&Item::Record { snapshot_lsn: snapshot.lsn, keyspace: &name, key, value, expiry_millis }, &text);
@@ -147,17 +148,11 @@ fn dump_snapshot(
     }
 }
 
-fn dump_log(
-    store: &mut dyn Store,
-    arguments: &Arguments,
-    names: Names,
-    emit: &mut Emit<'_>,
-) -> Result<u8, ToolError> {
+fn dump_log(store: &mut dyn Store, arguments: &Arguments, names: Names, emit: &mut Emit<'_>) -> Result<u8, ToolError> {
     let range = (arguments.from.unwrap_or(0), arguments.to.unwrap_or(u64::MAX));
-    // Names of keyspaces may have been given before the range, so that reading starts at the front for them.
-    let start = if arguments.keyspace.is_some() { Lsn::NONE } else { Lsn(range.0) };
     let mut dumper = Dumper { range, keyspace: arguments.keyspace.clone(), names, damaged: false, emit };
-    let walked = store.log(start, &mut dumper)?;
+    // From the front whatever the range: keyspaces get their names there, and only so damage anywhere is shown.
+    let walked = store.log(Lsn::NONE, &mut dumper)?;
     let Dumper { names, damaged, emit, keyspace, .. } = dumper;
     if let WalkEnd::End(end) = walked {
         let torn = if end.is_torn() { format!(", {} torn bytes behind it", end.torn_bytes) } else { String::new() };
@@ -354,7 +349,7 @@ mod tests {
         let arguments = Arguments { log: true, from: Some(2), to: Some(3), ..Arguments::default() };
         let (code, text, values) = dumped(&mut FakeStore::sound(), &arguments);
         assert_eq!(code.unwrap(), 0);
-        assert!(text.contains(r#"LSN 2  put #0 "a" = "1""#) && !text.contains("LSN 4  "), "{text}");
+        assert!(text.contains(r#"LSN 2  put things "a" = "1""#) && !text.contains("LSN 4  "), "{text}");
         assert_eq!(values.iter().filter(|value| value["kind"] == "command").count(), 2);
     }
 

@@ -32,7 +32,8 @@ pub const EXIT_FAILED: u8 = 4;
 /// Exit code of a wrong command line.
 pub const EXIT_USAGE: u8 = 64;
 
-const EXIT_CODES: &str = "Exit codes: 0 success, 1 torn tail or another digest than --check, 2 corrupt, 3 not a store, \
+const EXIT_CODES: &str =
+    "Exit codes: 0 success, 1 torn tail or another digest than --check, 2 corrupt, 3 not a store, \
 4 failed, 64 wrong command line.
 Nothing is written to what is looked at; a running daemon may keep its store open meanwhile.";
 

@@ -175,9 +175,12 @@ fn write_store(view: &StateView, into: &Path, digest: &str) -> Result<(), ToolEr
     db.checkpoint()?;
     let (_, written) = db.digest();
     db.close()?;
-    let written = format!("{written:032x}");
+    let written = written.to_string();
     if written != digest {
-        return Err(ToolError::Usage(format!("the store written to {} has digest {written}, not {digest}", into.display())));
+        return Err(ToolError::Usage(format!(
+            "the store written to {} has digest {written}, not {digest}",
+            into.display()
+        )));
     }
     Ok(())
 }
@@ -185,7 +188,8 @@ fn write_store(view: &StateView, into: &Path, digest: &str) -> Result<(), ToolEr
 type Owned = (logd_engine::Keyspace, Vec<u8>, Vec<u8>, u64);
 
 fn write_group(db: &Db, group: &[Owned]) -> Result<(), ToolError> {
-    let keys: Vec<(logd_engine::Keyspace, &[u8])> = group.iter().map(|(keyspace, key, ..)| (*keyspace, &key[..])).collect();
+    let keys: Vec<(logd_engine::Keyspace, &[u8])> =
+        group.iter().map(|(keyspace, key, ..)| (*keyspace, &key[..])).collect();
     db.transact(Scope::Keys(&keys), Some(logd_engine::DurabilityLevel::Accepted), |transaction| {
         group.iter().try_for_each(|(keyspace, key, value, expiry_millis)| {
             let expiry = (*expiry_millis != 0).then_some(Millis(*expiry_millis));
