@@ -31,7 +31,7 @@ fn fixture_with(procedures: Procedures) -> Fixture {
 
 /// A log that takes what a test appends without anybody writing it.
 fn roomy_position() -> LogPosition {
-    let active = ActiveSegment { segment: SegmentId(1), bytes: 1 << 30, first_lsn: Lsn(1), end: 4096 };
+    let active = ActiveSegment { segment: SegmentId(1), bytes: 1 << 30, first_lsn: Lsn(1), proven: 4096, end: 4096 };
     LogPosition {
         active: Some(active),
         goes_on: true,

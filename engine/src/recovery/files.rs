@@ -26,7 +26,7 @@ impl LogReader for LogFiles {
         proof: LogProof,
         visit: &mut Visit<'_>,
     ) -> Result<(LogTail, LogEnd), Error> {
-        let proof = Proof { synced: proof.synced, segment: proof.segment, clean: proof.clean };
+        let proof = Proof { synced: proof.synced, segment: proof.segment };
         let store = StoreId(store_id.to_le_bytes());
         let end = scan(disk, store, from, proof, &mut |batch| {
             let time = batch.header.time;
