@@ -6,7 +6,7 @@ use std::time::Instant;
 fn main() -> Result<(), logd_engine::Error> {
     let directory = std::env::args().nth(1).unwrap_or_else(|| "target/put-speed".to_owned());
     let db = Db::open(&directory, Options::default())?;
-    println!("{}; {:?}", db.stats().recovery, db.stats().disk);
+    println!("{}; {:?}", db.stats().recovery.words, db.stats().disk);
     let things = db.keyspace("things", Default::default())?;
     for depth in [1usize, 64, 512] {
         let begun = Instant::now();
@@ -29,7 +29,7 @@ fn main() -> Result<(), logd_engine::Error> {
     let db = Db::open(&directory, Options::default())?;
     println!(
         "{} in {:?}; {} records, digest {}",
-        db.stats().recovery,
+        db.stats().recovery.words,
         begun.elapsed(),
         db.len(db.find_keyspace("things")?),
         db.digest().1

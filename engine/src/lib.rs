@@ -27,8 +27,8 @@ pub mod units;
 pub mod verify;
 
 pub use core::{
-    Context, Direction, Keyspace, KeyspaceOptions, LogForm, Procedure, Record, Routing, ScanPosition, Scope, Ticket,
-    Transaction,
+    Context, Direction, EngineTime, Keyspace, KeyspaceOptions, LogForm, Procedure, Record, Routing, ScanPosition,
+    Scope, Ticket, Transaction,
 };
 pub use db::{Batch, Db, Stats};
 pub use durability::DurabilityLevel;

@@ -1,6 +1,8 @@
 //! logd: the daemon. Wiring only.
 //! Next: args.rs, server.rs.
 #![allow(dead_code, missing_docs)]
+mod glob;
+mod number;
 mod request;
 mod resp;
 

@@ -109,6 +109,16 @@ impl Shards {
         self.sum(|shard| shard.expiry().len_of(keyspace.number))
     }
 
+    /// Records of all keyspaces and the bytes they take.
+    pub fn size(&self) -> (u64, u64) {
+        (0..self.count()).fold((0, 0), |(records, bytes), shard| {
+            let shard = self.lock(shard);
+            let trees = shard.trees().iter();
+            let (more, size) = trees.fold((0, 0), |(count, size), tree| (count + tree.len(), size + tree.bytes()));
+            (records + more as u64, bytes + (size + shard.expiry().bytes()) as u64)
+        })
+    }
+
     /// Some key, chosen by a random number; `None` if there is none.
     pub fn sample(&self, keyspace: Keyspace, random: u64) -> Option<Vec<u8>> {
         let start = (random >> 32) as usize % self.count();

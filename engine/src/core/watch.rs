@@ -20,10 +20,12 @@ impl Watch {
     }
 }
 
+type Flags = Vec<Arc<AtomicBool>>;
+
 /// The watched keys of one shard.
 #[derive(Debug, Default)]
 pub struct Watched {
-    keys: HashMap<(u16, Box<[u8]>), Vec<Arc<AtomicBool>>>,
+    keys: HashMap<(u16, Box<[u8]>), Flags>,
 }
 
 impl Watched {

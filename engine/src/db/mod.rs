@@ -13,7 +13,7 @@ mod threads;
 pub use batch::Batch;
 pub use durable::{Durable, Subscription};
 pub use open::Builder;
-pub use stats::{SnapshotRow, Stats};
+pub use stats::{IndexStats, LogStats, RecoveryStats, SnapshotRow, SnapshotStats, Stats};
 
 use crate::core::{
     ActiveProcedure, Core, Direction, EngineTime, Keyspace, KeyspaceOptions, Record, ScanPosition, Scope, StateView,

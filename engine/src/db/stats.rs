@@ -1,113 +1,200 @@
-//! What a store tells about itself.
-//! Guarantees: numbers since the start; `since` gives those since an earlier reading.
+//! What a store tells about itself: the log table, the snapshot table, the index, recovery.
+//! Guarantees: numbers since the store was opened; `Stats::since` gives those since an earlier reading.
 //! Must not know: how they are printed.
-//! Next: core/counters.rs, log/.
+//! Next: core/counters.rs, log/tally.rs, maintenance.rs.
 
 use super::Db;
+use crate::checkpoint::{SnapshotKind, SnapshotReport};
 use crate::core::CountersNow;
+use crate::disk::DiskReport;
 use crate::durability::DurabilityLevel;
+use crate::log::{TallyNow, Watermarks};
+use crate::maintenance::wall_of;
 use crate::units::Lsn;
 
-/// A reading of everything. Bytes and counts are since the store was opened unless said otherwise.
-#[derive(Clone, Debug, Default)]
+/// A reading of everything.
+#[derive(Clone, Debug)]
 pub struct Stats {
-    /// Commands, user bytes, expiries.
+    /// Commands, user bytes, expiries, calls.
     pub counters: CountersNow,
-    /// Log: bytes of batches handed to the disk, padding included.
-    pub log_bytes: u64,
-    /// Log: batches written.
-    pub log_batches: u64,
-    /// Log: syncs, durable writes among them.
-    pub log_syncs: u64,
-    /// Log: commands waiting to be written.
-    pub outstanding_commands: u64,
-    /// Log: bytes waiting to be written or synced.
-    pub outstanding_bytes: u64,
-    /// Log: segments holding commands that are still needed.
-    pub segments_in_use: u64,
-    /// Log: segments on disk, prepared ones included.
-    pub segments: u64,
-    /// Log: bytes the segments take on disk.
-    pub segments_bytes: u64,
-    /// Log: longest time from handing a durable batch to the disk to its completion, in nanoseconds.
-    pub sync_ns_max: u64,
-    /// Log: the same, median.
-    pub sync_ns_p50: u64,
-    /// Log: the same, 99th percentile.
-    pub sync_ns_p99: u64,
-    /// Watermarks.
-    pub lsn_assigned: Lsn,
-    /// See above.
-    pub lsn_written: Lsn,
-    /// See above.
-    pub lsn_synced: Lsn,
-    /// Commands since the newest snapshot.
-    pub commands_since_snapshot: u64,
-    /// Bytes written to snapshots.
-    pub snapshot_bytes: u64,
-    /// Whether a checkpoint is running.
-    pub checkpoint_running: bool,
-    /// The last checkpoints, newest last.
-    pub snapshots: Vec<SnapshotRow>,
-    /// Records in the index.
-    pub records: u64,
-    /// Bytes the index takes.
-    pub index_bytes: u64,
-    /// What the disk seam found: backend, direct I/O, file system.
-    pub disk: crate::disk::DiskReport,
-    /// What recovery did, in one line.
-    pub recovery: String,
-    /// What else opening found that somebody should know.
-    pub recovery_notes: Vec<String>,
-    /// Bytes that recovery cut off the log's end.
-    pub recovery_cut_bytes: u64,
-    /// Time recovery took, in nanoseconds.
-    pub recovery_ns: u64,
+    /// The log.
+    pub log: LogStats,
+    /// Checkpoints.
+    pub snapshots: SnapshotStats,
+    /// The index.
+    pub index: IndexStats,
+    /// What opening did.
+    pub recovery: RecoveryStats,
+    /// What the disk seam found: backend, direct I/O, file system, notes.
+    pub disk: DiskReport,
     /// The failure that stopped all writing.
     pub failure: Option<String>,
     /// The store's default level.
-    pub durability: Option<DurabilityLevel>,
+    pub durability: DurabilityLevel,
+}
+
+/// The log table.
+#[derive(Clone, Copy, Debug)]
+pub struct LogStats {
+    /// Batches, bytes, syncs and the time these took.
+    pub tally: TallyNow,
+    /// How far the log has come.
+    pub watermarks: Watermarks,
+    /// Commands that are not written yet.
+    pub outstanding_commands: u64,
+    /// Bytes of commands that are not handed to the disk yet.
+    pub outstanding_bytes: u64,
+    /// Commands that are not on stable storage yet.
+    pub unsynced_commands: u64,
+    /// Segments that hold commands which are still needed.
+    pub segments_in_use: u64,
+    /// Bytes of all log files, spare ones included.
+    pub bytes: u64,
+    /// Longest time acknowledged commands may stay unsynced, in milliseconds.
+    pub lag_millis: u64,
+}
+
+/// The snapshot table.
+#[derive(Clone, Debug)]
+pub struct SnapshotStats {
+    /// Whether one is running or wanted.
+    pub running: bool,
+    /// LSN of the newest one.
+    pub newest: Lsn,
+    /// Commands since it.
+    pub commands_since: u64,
+    /// Bytes written to snapshots.
+    pub bytes_written: u64,
+    /// The last ones, oldest first.
+    pub rows: Vec<SnapshotRow>,
 }
 
 /// One checkpoint.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct SnapshotRow {
-    /// "manual", "log bytes", "time".
+    /// "manual", "log bytes", "time", "recovery".
     pub kind: &'static str,
-    /// LSN of the state in it.
+    /// Last command in it.
     pub lsn: Lsn,
-    /// Wall time of start, in milliseconds since the epoch.
+    /// Wall time of its start, in milliseconds since the epoch.
     pub start_millis: u64,
-    /// Wall time of its end.
-    pub end_millis: u64,
-    /// Length of the file.
+    /// How long it took, in milliseconds.
+    pub duration_millis: u64,
+    /// Length of the file; 0 if nothing had changed.
     pub bytes: u64,
     /// Records in it.
     pub records: u64,
-    /// How it ended; empty for success.
-    pub error: String,
+    /// Why it failed; `None` for success.
+    pub error: Option<String>,
+}
+
+/// The index.
+#[derive(Clone, Copy, Debug)]
+pub struct IndexStats {
+    /// Records of all keyspaces, due ones included.
+    pub records: u64,
+    /// Bytes that nodes and values take.
+    pub bytes: u64,
+    /// Parts with a lock each.
+    pub shards: u64,
+}
+
+/// What opening did.
+#[derive(Clone, Debug)]
+pub struct RecoveryStats {
+    /// One line.
+    pub words: String,
+    /// What else somebody should know, each to be printed once.
+    pub notes: Vec<String>,
+    /// Bytes that were cut off the log's end and kept aside.
+    pub cut_bytes: u64,
+    /// How long it took, in nanoseconds.
+    pub ns: u64,
+}
+
+impl Stats {
+    /// The running counts as they grew since an earlier reading; everything that is a state, not a count, stays as it is now.
+    pub fn since(&self, earlier: &Stats) -> Stats {
+        let mut delta = self.clone();
+        delta.counters = self.counters.since(&earlier.counters);
+        let (now, then) = (&mut delta.log.tally, &earlier.log.tally);
+        now.batch_count -= then.batch_count;
+        now.batch_bytes -= then.batch_bytes;
+        now.sync_count -= then.sync_count;
+        delta.snapshots.bytes_written -= earlier.snapshots.bytes_written;
+        delta
+    }
 }
 
 impl Db {
     /// Reads all numbers. Locks each shard for a moment.
     pub fn stats(&self) -> Stats {
-        let watermarks = self.watermarks();
+        let core = &self.inner.core;
         Stats {
-            counters: self.inner.core.counters.now(),
-            lsn_assigned: watermarks.assigned,
-            lsn_written: watermarks.written,
-            lsn_synced: watermarks.synced,
-            durability: Some(self.options().durability),
-            outstanding_commands: watermarks.assigned.0 - watermarks.written.0,
-            segments_bytes: self.inner.core.log.bytes(),
-            segments_in_use: self.inner.core.log.spans().len() as u64,
+            counters: core.counters.now(),
+            log: self.log_stats(),
+            snapshots: self.snapshot_stats(),
+            index: self.index_stats(),
+            recovery: RecoveryStats {
+                words: self.inner.report.words.clone(),
+                notes: self.inner.report.notes.clone(),
+                cut_bytes: self.inner.report.cut_bytes,
+                ns: self.inner.report.span.0,
+            },
             disk: self.inner.report.disk.clone(),
-            recovery: self.inner.report.words.clone(),
-            recovery_notes: self.inner.report.notes.clone(),
-            recovery_cut_bytes: self.inner.report.cut_bytes,
-            recovery_ns: self.inner.report.span.0,
             failure: self.failure().map(|failed| failed.to_string()),
-            ..Stats::default()
+            durability: self.options().durability,
         }
+    }
+
+    fn log_stats(&self) -> LogStats {
+        let log = &self.inner.core.log;
+        let watermarks = log.watermarks();
+        LogStats {
+            tally: log.tally(),
+            watermarks,
+            outstanding_commands: watermarks.assigned.0.saturating_sub(watermarks.written.0),
+            outstanding_bytes: log.queued_bytes() as u64,
+            unsynced_commands: watermarks.assigned.0.saturating_sub(watermarks.synced.0),
+            segments_in_use: log.spans().len() as u64,
+            bytes: log.bytes(),
+            lag_millis: self.options().lag_millis,
+        }
+    }
+
+    fn snapshot_stats(&self) -> SnapshotStats {
+        let desk = self.inner.desk.now();
+        let time = self.time();
+        let (now, wall) = (time.monotonic(), time.wall());
+        let row = |report: &SnapshotReport| SnapshotRow {
+            kind: kind_word(report.kind),
+            lsn: report.lsn,
+            start_millis: wall_of(report.start, now, wall).0,
+            duration_millis: report.end.since(report.start).0 / 1_000_000,
+            bytes: report.bytes,
+            records: report.record_count,
+            error: report.result.as_ref().err().map(ToString::to_string),
+        };
+        SnapshotStats {
+            running: desk.running,
+            newest: desk.newest,
+            commands_since: self.last_lsn().0.saturating_sub(desk.newest.0),
+            bytes_written: desk.bytes_written,
+            rows: desk.reports.iter().map(row).collect(),
+        }
+    }
+
+    fn index_stats(&self) -> IndexStats {
+        let (records, bytes) = self.inner.core.shards.size();
+        IndexStats { records, bytes, shards: self.options().shards as u64 }
+    }
+}
+
+fn kind_word(kind: SnapshotKind) -> &'static str {
+    match kind {
+        SnapshotKind::Manual => "manual",
+        SnapshotKind::LogBytes => "log bytes",
+        SnapshotKind::Time => "time",
+        SnapshotKind::Recovery => "recovery",
     }
 }

@@ -45,7 +45,8 @@ impl BulkBuilder {
                 self.close(0, separator);
             }
         } else {
-            self.open(0);
+            let first = self.open(0, Vec::new());
+            self.levels.push(first);
         }
         let leaf = &mut self.levels[0].node;
         let index = leaf.count();
@@ -58,46 +59,35 @@ impl BulkBuilder {
     pub fn finish(mut self) -> Tree {
         let mut level = 0;
         while level + 1 < self.levels.len() {
-            self.hand_up(level, None);
+            self.close(level, Vec::new());
             level += 1;
         }
         let root = self.levels.pop().map(|mut top| {
             top.node.unique(&mut self.bytes).fit();
             top.node
         });
-        Tree::from_parts(root, self.len, self.bytes)
+        // What `finish` itself began below the top is empty.
+        let begun: usize = self.levels.iter().map(|level| level.node.capacity()).sum();
+        Tree::from_parts(root, self.len, self.bytes - begun)
     }
 
-    fn open(&mut self, level: usize) {
+    /// Begins the node of a level, which everything from `separator` on belongs to.
+    fn open(&mut self, level: usize, separator: Vec<u8>) -> Level {
         let node = Node::new(level as u8, Node::capacity_for(NODE_BYTES_MAX));
         self.bytes += node.capacity();
-        self.levels.push(Level { node, separator: Vec::new() });
+        Level { node, separator }
     }
 
-    /// Ends the node of a level and begins the next one, which everything from `separator` on belongs to.
+    /// Ends the node of a level, begins the next one, and gives the ended one to the level above, where the same may follow.
     fn close(&mut self, level: usize, separator: Vec<u8>) {
-        let node = Node::new(level as u8, Node::capacity_for(NODE_BYTES_MAX));
-        self.bytes += node.capacity();
-        self.hand_up(level, Some(Level { node, separator }));
-    }
-
-    /// Gives the node of a level to the one above, which may have to be ended first.
-    fn hand_up(&mut self, level: usize, next: Option<Level>) {
+        let next = self.open(level, separator);
+        let mut done = std::mem::replace(&mut self.levels[level], next);
+        done.node.unique(&mut self.bytes).fit();
         let above = level + 1;
         if above == self.levels.len() {
-            self.open(above);
-        }
-        let is_last = next.is_none();
-        let mut done = match next {
-            Some(next) => std::mem::replace(&mut self.levels[level], next),
-            None => {
-                let empty = Level { node: Node::new(level as u8, Node::capacity_for(0)), separator: Vec::new() };
-                std::mem::replace(&mut self.levels[level], empty)
-            }
-        };
-        debug_assert!(!is_last || done.node.count() > 0, "a node is begun when its first record is there");
-        done.node.unique(&mut self.bytes).fit();
-        if is_full(&self.levels[above].node) {
+            let first = self.open(above, Vec::new());
+            self.levels.push(first);
+        } else if is_full(&self.levels[above].node) {
             self.close(above, done.separator.clone());
         }
         let parent = &mut self.levels[above].node;

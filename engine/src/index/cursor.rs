@@ -7,6 +7,9 @@ use super::Entry;
 use super::node::Node;
 use std::ops::Bound;
 
+/// How many records ahead of a forward walk cells are fetched.
+const CELLS_AHEAD: usize = 4;
+
 /// One record of a tree, and the inner node above its leaf, so that the next leaf is found without a search.
 #[derive(Clone, Copy)]
 pub(super) struct Position<'a> {
@@ -83,32 +86,49 @@ impl<'a> Position<'a> {
     }
 
     /// Its key and entry.
+    #[inline]
     pub(super) fn record(&self) -> (&'a [u8], Entry<'a>) {
-        (self.leaf.key(self.index), self.leaf.entry(self.index))
+        self.leaf.record(self.index)
     }
 
     fn key(&self) -> &'a [u8] {
         self.leaf.key(self.index)
     }
 
+    #[inline]
     fn is(&self, other: &Position<'a>) -> bool {
         self.index == other.index && std::ptr::eq(self.leaf, other.leaf)
     }
 
-    fn next(self, root: &'a Node) -> Option<Position<'a>> {
-        if self.index + 1 < self.leaf.count() {
-            return Some(Position { index: self.index + 1, ..self });
+    /// Has the processor fetch the first cells from here and what the walk needs of the next leaf: waiting for memory is
+    /// most of what a scan does.
+    fn fetch_ahead(&self) {
+        for ahead in 1..CELLS_AHEAD {
+            self.leaf.prefetch_cell(self.index + ahead);
         }
+        if let Some((inner, index)) = self.parent
+            && index + 1 < inner.count()
+        {
+            inner.child(index + 1).prefetch_slots();
+        }
+    }
+
+    /// The record after the last one of a leaf.
+    #[inline(never)]
+    fn in_next_leaf(&self, root: &'a Node) -> Option<Position<'a>> {
         match self.parent {
-            Some((inner, index)) if index + 1 < inner.count() => Some(Position::leftmost(inner, index + 1)),
+            Some((inner, index)) if index + 1 < inner.count() => {
+                let next = Position::leftmost(inner, index + 1);
+                next.fetch_ahead();
+                Some(next)
+            }
             _ => Position::first(root, Bound::Excluded(self.key())),
         }
     }
 
-    fn previous(self, root: &'a Node) -> Option<Position<'a>> {
-        if self.index > 0 {
-            return Some(Position { index: self.index - 1, ..self });
-        }
+    /// The record before the first one of a leaf.
+    #[inline(never)]
+    fn in_previous_leaf(&self, root: &'a Node) -> Option<Position<'a>> {
         match self.parent {
             Some((inner, index)) if index > 0 => Some(Position::rightmost(inner, index - 1)),
             _ => Position::last(root, Bound::Excluded(self.key())),
@@ -138,6 +158,7 @@ impl<'a> Walk<'a> {
     fn new(root: &'a Node, from: Bound<&[u8]>, to: Bound<&[u8]>) -> Option<Walk<'a>> {
         let front = Position::first(root, from)?;
         let back = Position::last(root, to)?;
+        front.fetch_ahead();
         (front.key() <= back.key()).then_some(Walk { root, front, back })
     }
 }
@@ -148,11 +169,15 @@ impl<'a> Iterator for Range<'a> {
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         let walk = self.walk.as_mut()?;
-        let record = walk.front.record();
-        let next = if walk.front.is(&walk.back) { None } else { walk.front.next(walk.root) };
-        match next {
-            Some(next) => walk.front = next,
-            None => self.walk = None,
+        let front = &mut walk.front;
+        let record = front.record();
+        if front.is(&walk.back) {
+            self.walk = None;
+        } else if front.index + 1 < front.leaf.count() {
+            front.index += 1;
+            front.leaf.prefetch_cell(front.index + CELLS_AHEAD);
+        } else {
+            walk.front = front.in_next_leaf(walk.root).expect("the back is still ahead");
         }
         Some(record)
     }
@@ -162,11 +187,14 @@ impl DoubleEndedIterator for Range<'_> {
     #[inline]
     fn next_back(&mut self) -> Option<Self::Item> {
         let walk = self.walk.as_mut()?;
-        let record = walk.back.record();
-        let previous = if walk.front.is(&walk.back) { None } else { walk.back.previous(walk.root) };
-        match previous {
-            Some(previous) => walk.back = previous,
-            None => self.walk = None,
+        let back = &mut walk.back;
+        let record = back.record();
+        if back.is(&walk.front) {
+            self.walk = None;
+        } else if back.index > 0 {
+            back.index -= 1;
+        } else {
+            walk.back = back.in_previous_leaf(walk.root).expect("the front is still ahead");
         }
         Some(record)
     }

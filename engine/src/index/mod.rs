@@ -8,8 +8,6 @@ mod cursor;
 mod edit;
 mod expiry;
 mod insert;
-#[cfg(test)]
-mod model;
 mod node;
 mod remove;
 mod search;
@@ -39,3 +37,6 @@ pub struct Previous {
     /// Length of its value in bytes.
     pub value_bytes: usize,
 }
+
+#[cfg(test)]
+mod tests;

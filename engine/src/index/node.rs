@@ -88,14 +88,28 @@ unsafe impl Sync for Node {}
 
 /// Where the parts of a leaf cell behind the key are, counted from the start of the node.
 pub(super) struct ValuePlace {
+    slot: Slot,
     pub(super) word: u16,
     pub(super) word_at: usize,
     pub(super) value_at: usize,
 }
 
 /// Bytes an area takes that belongs to a key or value word.
+#[inline]
 pub(super) fn area_bytes(word: u16) -> usize {
     if word & OUT == 0 { usize::from(word & !EXPIRES) } else { POINTER_BYTES }
+}
+
+/// A hint: it touches nothing, and any address will do.
+#[inline]
+fn prefetch(address: *const u8) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    // SAFETY: part of the base instruction set, and without effect on the program.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(address.cast());
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    let _ = address;
 }
 
 fn layout(capacity: usize) -> Layout {
@@ -132,21 +146,25 @@ impl Node {
     }
 
     /// The start of the allocation, valid for `capacity` bytes.
+    #[inline]
     pub(super) fn base(&self) -> *mut u8 {
         self.base.as_ptr()
     }
 
+    #[inline]
     pub(super) fn header(&self) -> &Header {
         // SAFETY: `new` wrote it; while others may see the node only the atomic in it changes.
         unsafe { self.base.cast::<Header>().as_ref() }
     }
 
     /// Height above the leaves.
+    #[inline]
     pub(super) fn level(&self) -> u8 {
         self.header().level
     }
 
     /// Number of slots.
+    #[inline]
     pub(super) fn count(&self) -> usize {
         usize::from(self.header().count)
     }
@@ -157,11 +175,13 @@ impl Node {
     }
 
     /// Length of the prefix that all keys share.
+    #[inline]
     pub(super) fn prefix_bytes(&self) -> usize {
         usize::from(self.header().prefix_bytes)
     }
 
     /// The first slot with a key: inner nodes have none in slot 0.
+    #[inline]
     pub(super) fn first_key(&self) -> usize {
         usize::from(self.level() > 0)
     }
@@ -178,12 +198,14 @@ impl Node {
     }
 
     /// All slots in key order.
+    #[inline]
     pub(super) fn slots(&self) -> &[Slot] {
         // SAFETY: the first `count` slots behind the header are always written, and aligned since the header is 16 bytes.
         unsafe { std::slice::from_raw_parts(self.base().add(HEADER_BYTES).cast::<Slot>(), self.count()) }
     }
 
     /// The key of a slot.
+    #[inline]
     pub(super) fn key(&self, index: usize) -> &[u8] {
         let slot = self.slots()[index];
         // SAFETY: the cell of a slot begins with the key area that its word describes.
@@ -194,6 +216,7 @@ impl Node {
     ///
     /// # Safety
     /// An area described by `word` must begin at `at`.
+    #[inline]
     unsafe fn area(&self, at: usize, word: u16) -> &[u8] {
         // SAFETY: the caller vouches for the area, and what it names lives as long as the node is not changed.
         unsafe {
@@ -207,6 +230,7 @@ impl Node {
     }
 
     /// Where value and expiry of a slot are.
+    #[inline]
     pub(super) fn value_place(&self, index: usize) -> ValuePlace {
         assert!(self.level() == 0, "inner nodes hold no values");
         let slot = self.slots()[index];
@@ -214,11 +238,18 @@ impl Node {
         // SAFETY: in a leaf the value word follows the key area.
         let word = unsafe { self.base().add(word_at).cast::<u16>().read_unaligned() };
         let value_at = word_at + WORD_BYTES + if word & EXPIRES == 0 { 0 } else { EXPIRY_BYTES };
-        ValuePlace { word, word_at, value_at }
+        ValuePlace { slot, word, word_at, value_at }
     }
 
     /// What stands behind a key of a leaf.
+    #[inline]
     pub(super) fn entry(&self, index: usize) -> Entry<'_> {
+        self.record(index).1
+    }
+
+    /// Key and entry of a slot of a leaf.
+    #[inline]
+    pub(super) fn record(&self, index: usize) -> (&[u8], Entry<'_>) {
         let place = self.value_place(index);
         let mut expiry_millis = 0;
         // SAFETY: the word says whether an expiry follows it, and what area comes then.
@@ -226,11 +257,29 @@ impl Node {
             if place.word & EXPIRES != 0 {
                 expiry_millis = self.base().add(place.word_at + WORD_BYTES).cast::<u64>().read_unaligned();
             }
-            Entry { value: self.area(place.value_at, place.word), expiry_millis }
+            let key = self.area(usize::from(place.slot.cell), place.slot.key_word);
+            (key, Entry { value: self.area(place.value_at, place.word), expiry_millis })
+        }
+    }
+
+    /// Asks the processor to fetch header and slots.
+    #[inline]
+    pub(super) fn prefetch_slots(&self) {
+        for line in 0..5 {
+            prefetch(self.base().wrapping_add(line * 64));
+        }
+    }
+
+    /// Asks the processor to fetch the cell of a slot, if there is such a slot.
+    #[inline]
+    pub(super) fn prefetch_cell(&self, index: usize) {
+        if let Some(slot) = self.slots().get(index) {
+            prefetch(self.base().wrapping_add(usize::from(slot.cell)));
         }
     }
 
     /// Where the child pointer of a slot is.
+    #[inline]
     pub(super) fn child_place(&self, index: usize) -> *mut Node {
         assert!(self.level() > 0, "leaves have no children");
         let slot = self.slots()[index];
@@ -240,6 +289,7 @@ impl Node {
     }
 
     /// A child of an inner node.
+    #[inline]
     pub(super) fn child(&self, index: usize) -> &Node {
         // SAFETY: a child is there, aligned as inner cells are whole multiples of 8; `&self` keeps it in place.
         unsafe { &*self.child_place(index) }

@@ -10,6 +10,7 @@ use super::position::{LogOptions, LogPosition};
 use super::queue::{NoRoom, Queue};
 use super::retention::SegmentSpan;
 use super::segments::Segments;
+use super::tally::{Tally, TallyNow};
 use super::waiters::{Released, Sleeper, Subscriber, Waiter, Waiters};
 use crate::disk::DiskWaker;
 use crate::durability::DurabilityLevel;
@@ -93,6 +94,7 @@ pub struct Log {
     taken: AtomicU64,
     turn: AtomicU64,
     waiters: Waiters,
+    pub(super) tally: Tally,
     writer: OnceLock<DiskWaker>,
     preparer: OnceLock<DiskWaker>,
 }
@@ -123,6 +125,7 @@ impl Log {
             taken: AtomicU64::new(position.last_lsn.0),
             turn: AtomicU64::new(0),
             waiters: Waiters::new(),
+            tally: Tally::default(),
             writer: OnceLock::new(),
             preparer: OnceLock::new(),
         })
@@ -249,6 +252,16 @@ impl Log {
     /// Why no segment can be prepared.
     pub fn space(&self) -> Option<Full> {
         self.shared.lock().segments.full.clone()
+    }
+
+    /// What the writer has done so far.
+    pub fn tally(&self) -> TallyNow {
+        self.tally.now()
+    }
+
+    /// Bytes of frames that wait to be written.
+    pub fn queued_bytes(&self) -> usize {
+        self.shared.lock().queue.payload_bytes()
     }
 
     /// Bytes of all files of the log, spare ones included.

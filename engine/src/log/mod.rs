@@ -21,6 +21,7 @@ mod reader;
 mod retention;
 mod segments;
 mod tail;
+mod tally;
 #[cfg(test)]
 mod test_disk;
 #[cfg(test)]
@@ -37,6 +38,7 @@ pub use reader::{LogEnd, scan};
 pub use retention::SegmentSpan;
 pub use segments::{SpareFile, segment_name};
 pub use tail::{CASES, Case, Proof, Verdict};
+pub use tally::TallyNow;
 pub use waiters::{Subscriber, Waiter};
 pub use walk::{Batch, Cut};
 pub use writer::{LogStop, LogWriter, Next};

@@ -70,6 +70,9 @@ pub struct LogWriter {
     /// The segment before the active one, until a batch of the active one is durable.
     sealing: Option<(SegmentSpan, Lsn)>,
     in_flight: usize,
+    /// Durable writes and syncs in flight, with the time they were submitted.
+    timed: Vec<(u64, Nanos)>,
+    now: Nanos,
     done: Vec<Completion>,
 }
 
@@ -118,6 +121,8 @@ impl LogWriter {
             next_token: 1,
             sealing: None,
             in_flight: 0,
+            timed: Vec::new(),
+            now: Nanos(0),
             done: Vec::new(),
             log,
         })
@@ -125,6 +130,7 @@ impl LogWriter {
 
     /// Does all that can be done now without waiting.
     pub fn step(&mut self, now: Nanos) -> Next {
+        self.now = now;
         self.collect(now);
         loop {
             if self.log.failure().is_some() {
@@ -178,6 +184,9 @@ impl LogWriter {
         let any = !done.is_empty();
         for completion in done.drain(..) {
             self.in_flight -= 1;
+            if let Some(at) = self.timed.iter().position(|(token, _)| *token == completion.token) {
+                self.log.tally.sync(now.since(self.timed.swap_remove(at).1));
+            }
             match completion.result {
                 Ok(()) if self.log.failure().is_none() => self.commit.completed(completion.token),
                 Ok(()) => {}
@@ -310,6 +319,10 @@ impl LogWriter {
         self.next_sequence += 1;
         let token = self.token();
         self.commit.started(token, header.last_lsn(), durable);
+        self.log.tally.batch(buffer.len() as u64);
+        if durable {
+            self.timed.push((token, self.now));
+        }
         self.disk.0.submit(token, Operation::Write { file: active.file, offset: at, buffer, durable });
     }
 
@@ -317,6 +330,7 @@ impl LogWriter {
         let active = self.active.expect("what is unsynced is in the active segment");
         let token = self.token();
         self.commit.sync_started(token);
+        self.timed.push((token, self.now));
         self.disk.0.submit(token, Operation::Sync { file: active.file });
     }
 

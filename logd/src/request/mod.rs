@@ -3,8 +3,42 @@
 //! Must not know: sockets.
 //! Next: string.rs for the plainest commands; executor.rs runs the table.
 
+pub mod bit;
+pub mod counter;
+pub mod cursors;
+pub mod database;
+#[cfg(test)]
+mod differential;
+pub mod errors;
+pub mod expiry;
+pub mod key;
+pub mod lcs;
+pub mod moment;
+pub mod object;
+pub mod scan;
+#[cfg(test)]
+mod session;
+pub mod set;
+pub mod string;
+pub mod value;
+
 use crate::resp::Out;
-use logd_engine::{Keyspace, Transaction};
+use cursors::Cursors;
+use logd_engine::{EngineTime, Keyspace, Transaction};
+
+/// All data commands, group by group.
+pub const DATA_SPECS: &[&[DataSpec]] = &[
+    string::SPECS,
+    set::SPECS,
+    counter::SPECS,
+    bit::SPECS,
+    lcs::SPECS,
+    key::SPECS,
+    expiry::SPECS,
+    object::SPECS,
+    scan::SPECS,
+    database::SPECS,
+];
 
 /// A request's words: the name, then its arguments.
 pub type Words<'a> = [&'a [u8]];
@@ -15,10 +49,16 @@ pub struct Data<'d, 'c> {
     pub transaction: &'d mut Transaction<'c>,
     /// Keyspace of each database.
     pub databases: &'d [Keyspace],
+    /// Every keyspace of the store, for FLUSHALL; whether the databases are in it or not does not matter.
+    pub all_keyspaces: &'d [Keyspace],
     /// The selected database. SELECT inside EXEC moves it.
     pub database: usize,
     /// 64 random bits for this request.
     pub random: u64,
+    /// Relates engine time to the wall clock, for commands that name a moment.
+    pub time: &'d EngineTime,
+    /// Where the SCANs of all clients stand.
+    pub cursors: &'d Cursors,
 }
 
 impl Data<'_, '_> {
@@ -66,6 +106,19 @@ pub struct KeyPlaces {
     pub step: i32,
 }
 
+impl KeyPlaces {
+    /// No keys: the command needs all shards.
+    pub const NONE: KeyPlaces = KeyPlaces { first: 0, last: 0, step: 0 };
+    /// The first argument.
+    pub const ONE: KeyPlaces = KeyPlaces { first: 1, last: 1, step: 1 };
+    /// The first two arguments.
+    pub const TWO: KeyPlaces = KeyPlaces { first: 1, last: 2, step: 1 };
+    /// Every argument.
+    pub const ALL: KeyPlaces = KeyPlaces { first: 1, last: -1, step: 1 };
+    /// Every other argument, beginning with the first.
+    pub const PAIRS: KeyPlaces = KeyPlaces { first: 1, last: -1, step: 2 };
+}
+
 /// One row of a command table.
 pub struct DataSpec {
     /// Lower-case name.
@@ -82,4 +135,35 @@ pub struct DataSpec {
     pub summary: &'static str,
     /// The code.
     pub run: DataCommand,
+}
+
+impl DataSpec {
+    /// A row, its columns in the order of COMMAND INFO.
+    pub const fn new(
+        name: &'static str,
+        arity: i32,
+        flags: &'static [&'static str],
+        keys: KeyPlaces,
+        group: &'static str,
+        run: DataCommand,
+        summary: &'static str,
+    ) -> DataSpec {
+        DataSpec { name, arity, flags, keys, group, summary, run }
+    }
+}
+
+/// The flags that most commands have, as COMMAND INFO tells them.
+pub mod flags {
+    /// Reads, in constant time.
+    pub const READ_FAST: &[&str] = &["readonly", "fast"];
+    /// Reads.
+    pub const READ: &[&str] = &["readonly"];
+    /// Writes and may grow the store, in constant time.
+    pub const GROW_FAST: &[&str] = &["write", "denyoom", "fast"];
+    /// Writes and may grow the store.
+    pub const GROW: &[&str] = &["write", "denyoom"];
+    /// Writes, in constant time.
+    pub const WRITE_FAST: &[&str] = &["write", "fast"];
+    /// Writes.
+    pub const WRITE: &[&str] = &["write"];
 }

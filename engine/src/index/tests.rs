@@ -15,7 +15,7 @@ type Model = BTreeMap<Vec<u8>, (Vec<u8>, u64)>;
 const ALL: (Bound<&[u8]>, Bound<&[u8]>) = (Bound::Unbounded, Bound::Unbounded);
 
 fn rounds(full: u64) -> u64 {
-    if cfg!(miri) { full / 100 + 40 } else { full }
+    if cfg!(miri) { full / 200 + 40 } else { full }
 }
 
 /// How keys and values of a run look.
@@ -303,6 +303,21 @@ fn the_longest_keys_and_huge_values_are_kept_whole() {
     assert_same(view.range(ALL.0, ALL.1), &model);
     model.values_mut().for_each(|entry| *entry = (Vec::new(), 0));
     assert_sound(&tree, &model);
+}
+
+#[test]
+fn random_insertion_stays_within_the_memory_budget() {
+    let mut prng = Prng::new(3);
+    for (value_bytes, overhead_bytes_max) in [(100, 30), (8, 25)] {
+        let mut tree = Tree::new();
+        let count = rounds(20_000) as usize;
+        for _ in 0..count {
+            let key = [prng.next_u64().to_be_bytes(), prng.next_u64().to_be_bytes()].concat();
+            tree.insert(&key, Entry { value: &vec![1; value_bytes], expiry_millis: 0 });
+        }
+        let overhead = tree.bytes() / count - 16 - value_bytes;
+        assert!(overhead <= overhead_bytes_max, "{overhead} bytes beside {value_bytes}");
+    }
 }
 
 #[test]

@@ -1,0 +1,83 @@
+//! What a Voter target can do. The same workload runs into the library or any RESP server.
+//! Guarantees: a session counts a vote as done only when the target said so at the level it was asked for.
+//! Must not know: when calls start, what becomes of the counts.
+//! Next: embedded.rs is the library; resp.rs, watch.rs and wire.rs are servers.
+
+mod embedded;
+mod replies;
+mod resp;
+mod stand_in;
+mod watch;
+mod wire;
+
+pub use embedded::EmbeddedTarget;
+pub use resp::ServerTarget;
+
+use crate::driver::{Lost, Session};
+use crate::workload::calls::Vote;
+use crate::workload::votes::Totals;
+
+/// Names of the contestants, as far as they are used.
+pub const CONTESTANT_NAMES: [&str; 12] = [
+    "Edwina Burnam",
+    "Tabatha Gehling",
+    "Kelly Clauss",
+    "Jessie Alloway",
+    "Alana Bregman",
+    "Jessie Eichman",
+    "Allie Rogalski",
+    "Nita Coster",
+    "Kurt Walser",
+    "Ericka Dieter",
+    "Loraine Nygren",
+    "Tania Mattioli",
+];
+
+/// Why a target cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum TargetError {
+    /// The socket or directory is not there, or not for us.
+    #[error("cannot reach {place}: {source}")]
+    Reach {
+        /// Which.
+        place: String,
+        /// The system's words.
+        source: std::io::Error,
+    },
+    /// The connection ended.
+    #[error("connection {0}")]
+    Lost(#[from] Lost),
+    /// The server refused a command.
+    #[error("{command} was refused: {reply}")]
+    Refused {
+        /// Which.
+        command: String,
+        /// Its words.
+        reply: String,
+    },
+    /// The server answered with something else than was asked for.
+    #[error("{command} was answered with {reply}")]
+    Unexpected {
+        /// What was asked.
+        command: String,
+        /// What came.
+        reply: String,
+    },
+    /// The library refused.
+    #[error("failed to use the embedded store: {0}")]
+    Engine(#[from] logd_engine::Error),
+}
+
+/// A store that can run Voter.
+pub trait VoterTarget: Sync {
+    /// One line for the report.
+    fn describe(&self) -> String;
+    /// Makes the contestants and area codes known; does no harm if they are.
+    fn prepare(&self, contestants: u32) -> Result<(), TargetError>;
+    /// The totals as the target sees them.
+    fn totals(&self, contestants: u32) -> Result<Totals, TargetError>;
+    /// A session for one thread, to be made in it. `max_votes`: what one phone may cast.
+    fn session(&self, max_votes: u64) -> Result<Box<dyn Session<Vote>>, TargetError>;
+    /// Ends the use of the target in good order.
+    fn close(&self) -> Result<(), TargetError>;
+}

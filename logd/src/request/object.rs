@@ -1,0 +1,60 @@
+//! OBJECT: what Redis tells about how it keeps a value.
+//! Guarantees: answers clients can live with; nothing here is kept by this store, so counts and ages are constants.
+//! Must not know: the index.
+//! Next: value.rs.
+
+use super::value::{encoding_of, string_of};
+use super::{Data, DataSpec, Failure, KeyPlaces, Words, errors};
+use crate::resp::Out;
+
+/// The rows of this file.
+pub const SPECS: &[DataSpec] =
+    &[DataSpec::new("object", -2, &[], KeyPlaces::NONE, "generic", object, "Tells how a value is kept.")];
+
+const HELP: &[&str] = &[
+    "OBJECT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+    "ENCODING <key>",
+    "    Tell how Redis would keep the value of a key.",
+    "FREQ <key>",
+    "    Tell the access frequency of a key; an error, since none is kept.",
+    "IDLETIME <key>",
+    "    Tell the seconds since the last access; always 0, since it is not kept.",
+    "REFCOUNT <key>",
+    "    Tell how many share the value of a key; always 1.",
+    "HELP",
+    "    Print this help.",
+];
+
+const NO_FREQUENCY: &str = "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that \
+    when switching between policies at runtime LRU and LFU data will take some time to adjust.";
+
+fn object(data: &mut Data<'_, '_>, words: &Words<'_>, out: &mut Out) -> Result<(), Failure> {
+    let subcommand = words[1].to_ascii_lowercase();
+    let words_expected = match subcommand.as_slice() {
+        b"help" => 2,
+        b"encoding" | b"refcount" | b"idletime" | b"freq" => 3,
+        _ => {
+            let name = String::from_utf8_lossy(words[1]);
+            return Err(Failure::reply(format!("ERR unknown subcommand '{name}'. Try OBJECT HELP.")));
+        }
+    };
+    if words.len() != words_expected {
+        return Err(errors::wrong_arity(&format!("object|{}", String::from_utf8_lossy(&subcommand))));
+    }
+    if words_expected == 2 {
+        out.array(HELP.len());
+        HELP.iter().for_each(|line| out.simple(line));
+        return Ok(());
+    }
+    let Some(record) = data.transaction.get(data.keyspace(), words[2]) else {
+        out.null();
+        return Ok(());
+    };
+    match subcommand.as_slice() {
+        b"encoding" => out.bulk(string_of(record.value).map_or("raw", encoding_of).as_bytes()),
+        b"refcount" => out.integer(1),
+        b"idletime" => out.integer(0),
+        _ => return Err(Failure::reply(NO_FREQUENCY)),
+    }
+    Ok(())
+}
