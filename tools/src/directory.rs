@@ -110,7 +110,7 @@ impl Store for Directory {
         let Some((manifest, _)) = self.read_manifest()? else { return Ok(WalkEnd::End(LogEndFacts::default())) };
         let store = StoreId(manifest.store_id.to_le_bytes());
         let proof = log_proof(&manifest);
-        let proof = Proof { synced: proof.synced, segment: proof.segment, clean: proof.clean };
+        let proof = Proof { synced: proof.synced, segment: proof.segment };
         match from {
             Lsn::NONE => inspect_log(&mut *self.disk, store, proof, visitor),
             from => scan_log(&mut *self.disk, store, from, proof, visitor),
