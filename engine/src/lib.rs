@@ -1,6 +1,7 @@
 //! logd-engine: a durable, ordered, in-memory store with a group-committed command log.
 //!
-//! Reading order: `durability`, `units`, `disk`, `log`, `core`, `db`. docs/ARCHITECTURE.md has the picture.
+//! Guarantees: acknowledged means durable, at the level chosen for each write; docs/DURABILITY.md has the table.
+//! Next: read `durability`, `units`, `disk`, `log`, `core`, `db` in this order; docs/ARCHITECTURE.md has the picture.
 
 pub mod checkpoint;
 pub mod clock;

@@ -9,9 +9,9 @@ use crate::checkpoint::{
 };
 use crate::core::Core;
 use crate::disk::{Disk, DiskWaker};
-use crate::error::Error;
-use crate::log::{PrepareNext, Preparer};
-use crate::manifest::{CleanMark, Manifest, ManifestFile};
+use crate::error::{Error, Failed};
+use crate::log::{PrepareNext, Preparer, SegmentSpan};
+use crate::manifest::{CleanMark, FILE, Manifest, ManifestFile};
 use crate::snapshot::Part;
 use crate::units::{Lsn, Millis, Nanos, SegmentId};
 use parking_lot::{Condvar, Mutex};
@@ -195,6 +195,7 @@ impl Maintenance {
             PrepareNext::Until(at) => MaintenanceNext::Until(at),
             PrepareNext::Idle => MaintenanceNext::Idle,
         };
+        self.prove_segment();
         let expired = self.expire(now);
         prepared.sooner(expired).sooner(self.step_checkpoint(now))
     }
@@ -227,8 +228,21 @@ impl Maintenance {
     pub fn finish(mut self, clean: Option<CleanMark>) -> Result<(), Error> {
         self.desk.stop();
         let Some(clean) = clean else { return Ok(()) };
-        let manifest = Manifest { clean: Some(clean), ..self.manifest.manifest().clone() };
-        self.manifest.replace(self.disk.as_mut(), manifest)
+        let time = self.core.time.now();
+        self.manifest.mark_clean(self.disk.as_mut(), clean, time)
+    }
+
+    /// Notes in the manifest that there is a log, once it is durable, so that its loss cannot pass for a log that never was.
+    fn prove_segment(&mut self) {
+        let proven = self.manifest.manifest().segment_proof;
+        let span = self.core.log.spans().last().copied();
+        let is_news =
+            |span: &SegmentSpan| proven == SegmentId(0) && span.first_lsn <= self.core.log.watermarks().synced;
+        if let Some(span) = span.filter(is_news)
+            && let Err(error) = self.manifest.prove_segment(self.disk.as_mut(), span.segment)
+        {
+            self.core.log.latch(failed(&error));
+        }
     }
 
     fn expire(&mut self, now: Nanos) -> MaintenanceNext {
@@ -301,6 +315,10 @@ impl Maintenance {
         let newest = newest_lsn(self.manifest.manifest());
         self.core.log.spans().iter().filter(|span| span.last_lsn > newest).map(|span| span.bytes).sum()
     }
+}
+
+fn failed(error: &Error) -> Failed {
+    Failed { operation: "write", file: FILE.to_owned(), reason: error.to_string() }
 }
 
 fn newest_lsn(manifest: &Manifest) -> Lsn {

@@ -11,20 +11,23 @@ const FILE_LINES_MAX: usize = 500;
 const LONG_FILES: &[(&str, &str)] = &[];
 
 /// The only files that may hold unsafe code (docs/ARCHITECTURE.md section 3).
-const UNSAFE_FILES: &[&str] = &["engine/src/disk/uring.rs", "engine/src/disk/buffer.rs", "engine/src/index/node.rs"];
+const UNSAFE_FILES: &[&str] =
+    &["engine/src/disk/uring.rs", "engine/src/disk/buffer.rs", "engine/src/index/node.rs", "engine/src/index/edit.rs"];
 
 /// Words of the outside world that the engine may only use in the files behind its seams.
 const SEAM_WORDS: &[(&str, &[&str])] = &[
     ("Instant::now", &[]),
     ("SystemTime", &[]),
-    ("clock_gettime", &["engine/src/clock/os.rs"]),
-    ("std::thread", &["engine/src/db/threads.rs"]),
+    ("clock_gettime", &["engine/src/clock/os.rs", "engine/src/log/blocked.rs"]),
+    ("std::thread", &["engine/src/db/threads.rs", "engine/src/disk/uring.rs"]),
     ("std::fs", &["engine/src/disk/os.rs", "engine/src/disk/files.rs"]),
     (
         "rustix::fs",
         &[
             "engine/src/disk/os.rs",
             "engine/src/disk/files.rs",
+            "engine/src/disk/medium.rs",
+            "engine/src/disk/names.rs",
             "engine/src/disk/syscall.rs",
             "engine/src/disk/uring.rs",
         ],
@@ -36,13 +39,16 @@ const SEAM_WORDS: &[(&str, &[&str])] = &[
 
 /// Ranks of the engine's modules: a module imports lower ranks only.
 const RANKS: &[(u8, &[&str])] = &[
-    (0, &["units", "limits", "error", "durability", "prng", "mark", "clock"]),
-    (1, &["options", "disk", "index"]),
-    (2, &["format", "digest"]),
-    (3, &["log", "snapshot", "manifest"]),
-    (4, &["core", "checkpoint", "recovery"]),
-    (5, &["maintenance", "verify"]),
-    (6, &["db"]),
+    (0, &["units", "limits", "durability", "prng", "mark"]),
+    (1, &["error", "clock"]),
+    (2, &["options", "disk", "index"]),
+    (3, &["digest"]),
+    (4, &["format"]),
+    (5, &["log", "snapshot", "manifest"]),
+    (6, &["checkpoint", "recovery"]),
+    (7, &["core", "verify"]),
+    (8, &["maintenance"]),
+    (9, &["db"]),
 ];
 
 /// Words that say two things or nothing (docs/GLOSSARY.md); in names of modules, types and functions.
@@ -67,10 +73,12 @@ impl Source {
     }
 
     fn is_test(&self) -> bool {
-        self.name.contains("/tests/")
-            || self.name.ends_with("/tests.rs")
-            || self.name.contains("test_")
-            || self.name.contains("/examples/")
+        let name = self.name.as_str();
+        let places = ["/tests/", "/examples/", "test_", "_tests.rs"];
+        name.starts_with("tests/")
+            || name.ends_with("/tests.rs")
+            || name.ends_with("/conformance.rs")
+            || places.iter().any(|place| name.contains(place))
     }
 }
 
@@ -140,7 +148,7 @@ fn unsafe_stays_in_its_files_and_says_why() {
         let allowed = UNSAFE_FILES.contains(&source.name.as_str());
         let lines: Vec<&str> = source.text.lines().collect();
         for (number, line) in
-            source.code().filter(|(_, line)| line.contains("unsafe {") || line.contains("unsafe impl"))
+            source.code().filter(|(_, line)| line.contains(concat!("unsafe", " {")) || line.contains(concat!("unsafe", " impl")))
         {
             let reason = lines[..number].iter().rev().take(12).any(|above| above.contains("SAFETY"));
             if !allowed || !reason {

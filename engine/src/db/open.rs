@@ -11,11 +11,12 @@ use crate::core::{
     ActiveProcedure, Core, CoreParts, EngineTime, LogForm, Procedure, Procedures, ROUTING_HASH_ID, Rebuild,
 };
 use crate::disk::{Disk, DiskReport, IoMode, LatchedStorage, LockGuard, OsStorage, Storage};
+use crate::durability::DurabilityLevel;
 use crate::error::{Error, Refused};
 use crate::format::StoreId;
 use crate::limits;
 use crate::log::LogEnd;
-use crate::log::{Log, LogOptions, LogPosition, LogWriter};
+use crate::log::{Log, LogOptions, LogPosition, LogWriter, Waiter};
 use crate::maintenance::{Desk, Maintenance, Policy};
 use crate::manifest::CleanMark;
 use crate::options::Options;
@@ -28,6 +29,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 const LOCK_FILE: &str = "LOCK";
+/// LSNs left out after an unclean stop: more than can have been given to commands that never reached the disk, since those
+/// stood in a queue and a lag of bounded bytes.
+const LSN_JUMP: u64 = 16 << 20;
 /// Log behind the newest snapshot at which a checkpoint is taken, in segments, where it is chosen.
 const CHECKPOINT_SEGMENTS: u64 = 4;
 
@@ -149,6 +153,7 @@ impl Builder {
         let maintenance_waker = maintenance.waker();
         let _ = core.writer_waker.set(writer.waker());
         let _ = core.maintenance_waker.set(maintenance_waker);
+        tell_of_first_sync(&core);
         let threads = Threads::start(&core, writer, maintenance)?;
         let mut inner =
             Inner { core, desk, procedures: BTreeMap::new(), report, running: Mutex::new(Some((threads, lock))) };
@@ -192,6 +197,9 @@ fn position(recovered: &Recovered<LogEnd>) -> LogPosition {
         recovered.was_clean && !is_behind_snapshot,
     );
     position.next_lsn = position.next_lsn.max(recovered.next_lsn);
+    if !recovered.was_clean && !recovered.fresh {
+        position.next_lsn = position.next_lsn.plus(LSN_JUMP);
+    }
     position
 }
 
@@ -243,6 +251,13 @@ impl Inner {
         drop(lock);
         failure.map_or(finished, |failed| Err(failed.into()))
     }
+}
+
+/// Has the maintenance driver look up when the first new command is on stable storage: from then on a lost log must show.
+fn tell_of_first_sync(core: &Arc<Core>) {
+    let maintenance = Arc::clone(core);
+    let first = core.log.watermarks().assigned.next();
+    core.log.register(first, DurabilityLevel::Synced, Waiter::Call(Box::new(move |_| maintenance.wake_maintenance())));
 }
 
 fn clean_mark(writer: &LogWriter) -> CleanMark {

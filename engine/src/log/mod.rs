@@ -9,6 +9,7 @@
 //! Next: append.rs, then group_commit.rs, writer.rs; reader.rs with tail.rs for the other direction.
 
 mod append;
+mod blocked;
 mod catalog;
 mod facts;
 mod group_commit;

@@ -6,12 +6,11 @@
 //! Must not know: what a watermark is; it is told up to where each level is released.
 //! Next: append.rs calls `announce` after every change.
 
+use super::blocked::{self, Deadline};
 use crate::durability::DurabilityLevel;
 use crate::error::Error;
 use crate::units::{Lsn, Nanos};
 use parking_lot::Mutex;
-use rustix::thread::futex;
-use rustix::time::{ClockId, Timespec, clock_gettime};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -124,7 +123,7 @@ impl Word {
             return;
         }
         self.generation.fetch_add(1, Ordering::SeqCst);
-        let _ = futex::wake(&self.generation, futex::Flags::PRIVATE, i32::MAX as u32);
+        blocked::wake_all(&self.generation);
     }
 }
 
@@ -180,7 +179,7 @@ impl Waiters {
         if let Some(answer) = look() {
             return Some(answer);
         }
-        let deadline = limit.map(|span| monotonic().after(span));
+        let deadline = limit.map(Deadline::after);
         let word = &self.words[sleeper.word()];
         word.sleeping.fetch_add(1, Ordering::SeqCst);
         let answer = loop {
@@ -189,13 +188,9 @@ impl Waiters {
             if let Some(answer) = look() {
                 break Some(answer);
             }
-            let left = deadline.map(|deadline| deadline.since(monotonic()));
-            if left == Some(Nanos(0)) {
+            if !blocked::sleep(&word.generation, seen, deadline) {
                 break None;
             }
-            let left = left.map(timespec);
-            // Any way it ends (woken, changed, interrupted, timed out) the loop looks again.
-            let _ = futex::wait(&word.generation, futex::Flags::PRIVATE, seen, left.as_ref());
         };
         word.sleeping.fetch_sub(1, Ordering::SeqCst);
         answer
@@ -282,15 +277,4 @@ impl Waiters {
             (subscriber.notify)();
         }
     }
-}
-
-/// The clock that futex time limits run on. Blocked threads are outside of the deterministic core.
-fn monotonic() -> Nanos {
-    let now = clock_gettime(ClockId::Monotonic);
-    Nanos(now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64)
-}
-
-fn timespec(span: Nanos) -> Timespec {
-    let seconds = i64::try_from(span.0 / 1_000_000_000).expect("nanoseconds of 64 bits are few enough seconds");
-    Timespec { tv_sec: seconds, tv_nsec: (span.0 % 1_000_000_000) as _ }
 }

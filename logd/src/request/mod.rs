@@ -7,8 +7,6 @@ pub mod bit;
 pub mod counter;
 pub mod cursors;
 pub mod database;
-#[cfg(test)]
-mod differential;
 pub mod errors;
 pub mod expiry;
 pub mod key;
@@ -16,10 +14,10 @@ pub mod lcs;
 pub mod moment;
 pub mod object;
 pub mod scan;
-#[cfg(test)]
-mod session;
 pub mod set;
 pub mod string;
+#[cfg(test)]
+mod tests;
 pub mod value;
 
 use crate::resp::Out;

@@ -3,8 +3,8 @@
 //! Method: each request is one transaction on an empty store; a request that is refused must not reach the log.
 //! Next: fixtures/resp/README.md tells the form of the files.
 
-use super::cursors::Cursors;
-use super::{DATA_SPECS, Data, DataSpec, Failure};
+use super::super::cursors::Cursors;
+use super::super::{DATA_SPECS, Data, DataSpec, Failure};
 use crate::resp::Out;
 use logd_engine::{Db, Keyspace, Options, Scope, Ticket};
 use std::io::{BufRead, BufReader, Write};
