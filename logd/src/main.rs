@@ -30,7 +30,9 @@ fn run(args: Args) -> Result<(), String> {
     note(&format!("opening {dir}"));
     let opened = Db::builder(&settings.dir).options(options).io(io).open();
     let db = opened.map_err(|error| format!("failed to open {dir}: {error}"))?;
-    note(&db.stats().recovery);
+    let recovery = db.stats().recovery;
+    note(&recovery.words);
+    recovery.notes.iter().for_each(|text| note(text));
     let shared = Shared::new(db, settings).map_err(|error| format!("failed to open {dir}: {error}"))?;
     let shared = Arc::new(shared);
     shared.on_shutdown(signal.hook().map_err(|error| format!("failed to handle signals: {error}"))?);

@@ -90,7 +90,7 @@ pub fn clients_max(wanted: usize, threads: usize) -> usize {
     if limit.current.is_some_and(|current| current < needed) {
         let raised = limit.maximum.map_or(needed, |maximum| maximum.min(needed));
         limit.current = Some(raised);
-        if let Err(error) = setrlimit(Resource::Nofile, limit.clone()) {
+        if let Err(error) = setrlimit(Resource::Nofile, limit) {
             note(&format!("failed to raise the limit of open files to {raised}: {error}"));
         }
     }

@@ -261,9 +261,9 @@ fn a_client_that_does_not_read_delays_no_other_and_is_closed_at_its_limit() {
     for _ in 0..20 {
         expect(&mut slow, &reply);
     }
-    let huge = vec![b'v'; 9 << 20];
-    ask(&mut slow, &request(&[b"SET", b"huge", &huge]), b"+OK\r\n");
-    slow.write_all(&request(&[b"GET", b"huge"])).unwrap();
+    let huge = vec![b'v'; 40 << 20];
+    slow.write_all(&request(&[b"ECHO", &huge])).unwrap();
+    assert!(until_closed(&mut slow).len() < huge.len());
     ask(&mut other, b"PING\r\n", b"+PONG\r\n");
     let (code, said) = daemon.stop();
     assert_eq!(code, Some(0));
