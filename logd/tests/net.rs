@@ -1,5 +1,6 @@
 //! The server over real sockets: pipelines, splits, limits, slow clients, stops.
 //! Each test starts the built daemon on a port of the system's choice and ends it by its own process id.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};

@@ -32,6 +32,8 @@ const UNSENT_BYTES_SERVED: usize = 1 << 20;
 const BUSY_RETRY: Duration = Duration::from_millis(50);
 /// Longest rest between two looks at a reply that comes later.
 const LATER_RETRY: Duration = Duration::from_millis(100);
+/// Shortest one, so that a reply that is late does not keep the loop spinning.
+const LATER_RETRY_MIN: Duration = Duration::from_millis(1);
 /// Requests up to this many words need no allocation.
 const WORDS_ON_STACK: usize = 12;
 /// Reads of what is dropped at the end, so that the close does not destroy the last reply on its way.
@@ -174,7 +176,9 @@ impl Connection {
         match &self.wait {
             Wait::Nothing => None,
             Wait::Busy { until } => Some(*until),
-            Wait::Later(later) => Some(later.deadline().unwrap_or(now + LATER_RETRY).clamp(now, now + LATER_RETRY)),
+            Wait::Later(later) => {
+                Some(later.deadline().unwrap_or(now + LATER_RETRY).clamp(now + LATER_RETRY_MIN, now + LATER_RETRY))
+            }
         }
     }
 
