@@ -6,16 +6,10 @@
 use std::io::Write;
 
 /// A reply buffer that knows its client's protocol version.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Out {
     bytes: Vec<u8>,
     is_resp3: bool,
-}
-
-impl Default for Out {
-    fn default() -> Out {
-        Out { bytes: Vec::new(), is_resp3: false }
-    }
 }
 
 impl Out {

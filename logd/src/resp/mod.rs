@@ -4,5 +4,7 @@
 //! Next: encode.rs; parse.rs.
 
 pub mod encode;
+mod inline;
+pub mod parse;
 
 pub use encode::Out;
