@@ -1,0 +1,350 @@
+//! Runs requests: finds the command, queues it inside MULTI, runs it, counts it.
+//! Guarantees: one reply for each request, or none and `Busy`, or a promise of one (`Later`); an error reply has changed
+//! nothing; nothing waits.
+//! Must not know: sockets; when replies are released.
+//! Next: request/table.rs, request/multi.rs.
+
+use crate::request::table::{Call, Code, Found, InMulti, key_words};
+use crate::request::value::TAG_STRING;
+use crate::request::{Data, DataSpec, Failure, Words, errors, procedure};
+use crate::resp::Out;
+use crate::session::{Queued, ReplyMode, Session};
+use crate::shared::Shared;
+use logd_engine::error::{Full, Refused};
+use logd_engine::{DurabilityLevel, Error, Keyspace, Scope, Ticket};
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// GET and SET take less time than it takes to read a clock well; one of so many is timed.
+const SHORT_CALLS_PER_SAMPLE: u32 = 8;
+
+/// What became of a request.
+pub enum Outcome {
+    /// Exactly one reply was written (none if the client wants none); `Ticket::NOTHING` if it need not wait.
+    Done(Ticket),
+    /// Nothing was written or changed: run the same request again after the next notice of the log.
+    Busy,
+    /// Nothing was written yet: the connection takes no further request until `poll` gives true.
+    Later(Box<dyn Later>),
+    /// The reply, if there is one, was written; close when it is sent.
+    Close,
+}
+
+impl Outcome {
+    /// A reply that need not wait.
+    pub const WRITTEN: Outcome = Outcome::Done(Ticket::NOTHING);
+}
+
+/// A reply that comes later.
+pub trait Later: Send {
+    /// Writes the reply and gives true when it is ready. Called at every log notice, at the deadline, and at least every
+    /// 100 ms.
+    fn poll(&mut self, shared: &Shared, session: &mut Session, out: &mut Out, now: Instant) -> bool;
+    /// When to call at the latest.
+    fn deadline(&self) -> Option<Instant>;
+}
+
+/// Runs one request.
+pub fn run(shared: &Shared, session: &mut Session, words: &Words<'_>, out: &mut Out) -> Outcome {
+    if words.is_empty() {
+        return Outcome::WRITTEN;
+    }
+    let start = out.len();
+    let mode = session.reply;
+    let outcome = match try_short(shared, session, words, out) {
+        Some(outcome) => outcome,
+        None => run_any(shared, session, words, out),
+    };
+    if mode == ReplyMode::On && session.reply == ReplyMode::On {
+        return outcome;
+    }
+    mute(session, mode, outcome, out, start)
+}
+
+/// Takes back the reply of a client that does not want it. CLIENT REPLY OFF and SKIP are not answered themselves.
+fn mute(session: &mut Session, mode: ReplyMode, outcome: Outcome, out: &mut Out, start: usize) -> Outcome {
+    if matches!(outcome, Outcome::Busy) {
+        return outcome;
+    }
+    let is_muted = match (mode, session.reply) {
+        (ReplyMode::On, _) | (ReplyMode::Off, ReplyMode::Off) => true,
+        (ReplyMode::SkipNext, ReplyMode::SkipNext) => {
+            session.reply = ReplyMode::On;
+            true
+        }
+        (ReplyMode::Off | ReplyMode::SkipNext, _) => session.reply == ReplyMode::Off,
+    };
+    if !is_muted {
+        return outcome;
+    }
+    out.truncate(start);
+    match outcome {
+        Outcome::Later(later) => Outcome::Later(Box::new(Muted(later))),
+        Outcome::Done(_) => Outcome::WRITTEN,
+        other => other,
+    }
+}
+
+struct Muted(Box<dyn Later>);
+
+impl Later for Muted {
+    fn poll(&mut self, shared: &Shared, session: &mut Session, out: &mut Out, now: Instant) -> bool {
+        let start = out.len();
+        let is_ready = self.0.poll(shared, session, out, now);
+        out.truncate(start);
+        is_ready
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        self.0.deadline()
+    }
+}
+
+/// The two most frequent requests, without a look-up or a transaction.
+fn try_short(shared: &Shared, session: &mut Session, words: &Words<'_>, out: &mut Out) -> Option<Outcome> {
+    if session.multi.is_some() {
+        return None;
+    }
+    let number = match words {
+        [name, _] if name.eq_ignore_ascii_case(b"get") => shared.table.get_number(),
+        [name, _, _] if name.eq_ignore_ascii_case(b"set") => shared.table.set_number(),
+        _ => return None,
+    };
+    session.short_calls = session.short_calls.wrapping_add(1);
+    let is_timed = session.short_calls % SHORT_CALLS_PER_SAMPLE == 1;
+    let began = is_timed.then(Instant::now);
+    let done = match words {
+        [_, key] => get(shared, session, key, out),
+        [_, key, value] => set(shared, session, key, value),
+        _ => return None,
+    };
+    let counters = &shared.command_counters[number];
+    let outcome = match done {
+        Ok(ticket) => {
+            if words.len() == 3 {
+                session.note_write(ticket);
+                out.ok();
+            }
+            Outcome::Done(ticket)
+        }
+        Err(failure) => match failure_reply(failure) {
+            None => return Some(Outcome::Busy),
+            Some(text) => {
+                counters.note_failed();
+                shared.note_error(&text);
+                out.error(&text);
+                Outcome::WRITTEN
+            }
+        },
+    };
+    counters.note_call();
+    shared.counters.commands.fetch_add(1, Ordering::Relaxed);
+    session.client.command.store(number as u32, Ordering::Relaxed);
+    if let Some(began) = began {
+        let now = Instant::now();
+        counters.note_time(now - began, SHORT_CALLS_PER_SAMPLE.into());
+        note_slow(shared, session, words, number, now, now - began);
+    }
+    Some(outcome)
+}
+
+fn get(shared: &Shared, session: &Session, key: &[u8], out: &mut Out) -> Result<Ticket, Failure> {
+    let keyspace = shared.databases[session.database];
+    shared.db.get_with(keyspace, key, |record| match record.map(|record| record.value) {
+        None => {
+            shared.counters.keyspace_misses.fetch_add(1, Ordering::Relaxed);
+            out.null();
+            Ok(Ticket::NOTHING)
+        }
+        Some([TAG_STRING, bytes @ ..]) => {
+            shared.counters.keyspace_hits.fetch_add(1, Ordering::Relaxed);
+            out.bulk(bytes);
+            Ok(Ticket::NOTHING)
+        }
+        Some(_) => Err(errors::wrong_type()),
+    })
+}
+
+fn set(shared: &Shared, session: &mut Session, key: &[u8], value: &[u8]) -> Result<Ticket, Failure> {
+    let keyspace = shared.databases[session.database];
+    let level = level_of(shared, session);
+    session.scratch.clear();
+    session.scratch.push(TAG_STRING);
+    session.scratch.extend_from_slice(value);
+    let put = shared.db.try_put(keyspace, key, &session.scratch, None, level);
+    if session.scratch.capacity() > 1 << 20 {
+        session.scratch = Vec::new();
+    }
+    Ok(put?)
+}
+
+/// The level of a connection's writes.
+pub fn level_of(shared: &Shared, session: &Session) -> Option<DurabilityLevel> {
+    session.level.or_else(|| shared.level())
+}
+
+fn run_any(shared: &Shared, session: &mut Session, words: &Words<'_>, out: &mut Out) -> Outcome {
+    let found = match shared.table.find(words) {
+        Ok(found) => found,
+        Err((text, number)) => {
+            if let Some(number) = number {
+                shared.command_counters[number].note_rejected();
+            }
+            return reject(shared, session, &text, out);
+        }
+    };
+    if session.multi.is_some() && found.in_multi != InMulti::Immediate {
+        return queue(shared, session, found, words, out);
+    }
+    run_found(shared, session, found, words, out)
+}
+
+fn reject(shared: &Shared, session: &mut Session, text: &str, out: &mut Out) -> Outcome {
+    if let Some(multi) = &mut session.multi {
+        multi.is_broken = true;
+    }
+    shared.note_error(text);
+    out.error(text);
+    Outcome::WRITTEN
+}
+
+fn queue(shared: &Shared, session: &mut Session, found: Found, words: &Words<'_>, out: &mut Out) -> Outcome {
+    if found.in_multi == InMulti::Refused {
+        shared.command_counters[found.number].note_rejected();
+        return reject(shared, session, "ERR Command not allowed inside a transaction", out);
+    }
+    if let Some(mut multi) = session.multi.take() {
+        multi.queue.push(Queued { found, words: words.iter().map(|word| Box::from(*word)).collect() });
+        session.set_multi(multi);
+    }
+    out.simple("QUEUED");
+    Outcome::WRITTEN
+}
+
+fn run_found(shared: &Shared, session: &mut Session, found: Found, words: &Words<'_>, out: &mut Out) -> Outcome {
+    let start = out.len();
+    let began = Instant::now();
+    let ran = match found.code {
+        Code::Data(spec) => run_data(shared, session, spec, words, out),
+        Code::Server(run) => run(&mut Call { shared, session, in_exec: false }, words, out),
+        Code::Procedure(is_reading) => procedure::call(shared, session, is_reading, words, out),
+    };
+    let counters = &shared.command_counters[found.number];
+    let outcome = match ran {
+        Ok(outcome) => outcome,
+        Err(failure) => {
+            out.truncate(start);
+            match failure_reply(failure) {
+                None => Outcome::Busy,
+                Some(text) => {
+                    counters.note_failed();
+                    shared.note_error(&text);
+                    out.error(&text);
+                    Outcome::WRITTEN
+                }
+            }
+        }
+    };
+    if matches!(outcome, Outcome::Busy) {
+        return outcome;
+    }
+    if let Outcome::Done(ticket) = &outcome {
+        session.note_write(*ticket);
+    }
+    let now = Instant::now();
+    counters.note_call();
+    counters.note_time(now - began, 1);
+    shared.counters.commands.fetch_add(1, Ordering::Relaxed);
+    session.client.command.store(found.number as u32, Ordering::Relaxed);
+    session.client.touch(now);
+    note_slow(shared, session, words, found.number, now, now - began);
+    outcome
+}
+
+fn note_slow(shared: &Shared, session: &Session, words: &Words<'_>, number: usize, now: Instant, took: Duration) {
+    session.client.touch(now);
+    if !shared.slow_log.is_slow(took) && !shared.latency_events.is_slow(took) {
+        return;
+    }
+    let wall = shared.db.time().wall().0;
+    let name = shared.table.number_name(number);
+    // EXEC tells of its commands, not of itself.
+    if name != "exec" && name != "slowlog" {
+        shared.slow_log.note(words, took, wall / 1000, &session.client);
+    }
+    let row = shared.table.row(words[0]);
+    let is_fast = row.is_some_and(|row| row.flags.contains(&"fast"));
+    shared.latency_events.note(if is_fast { "fast-command" } else { "command" }, took, wall / 1000);
+}
+
+/// Runs a data command in a transaction of its own.
+fn run_data(
+    shared: &Shared,
+    session: &mut Session,
+    spec: &'static DataSpec,
+    words: &Words<'_>,
+    out: &mut Out,
+) -> Result<Outcome, Failure> {
+    let level = level_of(shared, session);
+    let random = session.random();
+    let database = session.database;
+    let keyspace = shared.databases[database];
+    let body = |transaction: &mut logd_engine::Transaction<'_>| {
+        let mut data = data_of(shared, transaction, database, random);
+        match (spec.run)(&mut data, words, out) {
+            Ok(()) => Ok(None),
+            Err(Failure::Reply(text)) => Ok(Some(text)),
+            Err(Failure::Engine(error)) => Err(error),
+        }
+    };
+    let keys: Vec<(Keyspace, &[u8])> = key_words(spec.keys, words).map(|key| (keyspace, key)).collect();
+    let (refused, ticket) = match keys.as_slice() {
+        [] => shared.db.try_transact(Scope::All, level, body)?,
+        [(keyspace, key)] => shared.db.try_transact(Scope::Key(*keyspace, key), level, body)?,
+        keys => shared.db.try_transact(Scope::Keys(keys), level, body)?,
+    };
+    match refused {
+        None => Ok(Outcome::Done(ticket)),
+        Some(text) => Err(Failure::Reply(text)),
+    }
+}
+
+/// What a data command works on.
+pub fn data_of<'d, 'c>(
+    shared: &'d Shared,
+    transaction: &'d mut logd_engine::Transaction<'c>,
+    database: usize,
+    random: u64,
+) -> Data<'d, 'c> {
+    Data {
+        transaction,
+        databases: &shared.databases,
+        all_keyspaces: &shared.all_keyspaces,
+        database,
+        random,
+        time: shared.db.time(),
+        cursors: &shared.cursors,
+    }
+}
+
+/// The error reply for a failure. `None`: the log is busy, which is never told but tried again.
+pub fn failure_reply(failure: Failure) -> Option<String> {
+    let error = match failure {
+        Failure::Reply(text) => return Some(text),
+        Failure::Engine(error) => error,
+    };
+    match error {
+        Error::Refused(Refused::Busy) => None,
+        // A procedure's own words may bring their class.
+        Error::Refused(Refused::Aborted(text)) if has_class(&text) => Some(text),
+        Error::Full(full @ (Full::Disk | Full::Log { .. })) => Some(format!("DISKFULL {full}")),
+        Error::Failed(failed) => Some(format!("IOERR {failed}")),
+        Error::Corrupt(corrupt) => Some(format!("IOERR {corrupt}")),
+        other => Some(format!("ERR {other}")),
+    }
+}
+
+fn has_class(text: &str) -> bool {
+    text.split_once(' ')
+        .is_some_and(|(class, _)| class.len() > 1 && class.bytes().all(|byte| byte.is_ascii_uppercase()))
+}
