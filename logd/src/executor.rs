@@ -256,7 +256,6 @@ fn run_found(shared: &Shared, session: &mut Session, found: Found, words: &Words
     counters.note_time(now - began, 1);
     shared.counters.commands.fetch_add(1, Ordering::Relaxed);
     session.client.command.store(found.number as u32, Ordering::Relaxed);
-    session.client.touch(now);
     note_slow(shared, session, words, found.number, now, now - began);
     outcome
 }
@@ -347,4 +346,104 @@ pub fn failure_reply(failure: Failure) -> Option<String> {
 fn has_class(text: &str) -> bool {
     text.split_once(' ')
         .is_some_and(|(class, _)| class.len() > 1 && class.bytes().all(|byte| byte.is_ascii_uppercase()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Daemon;
+    use logd_engine::error::Failed;
+
+    #[test]
+    fn errors_of_the_look_up_are_in_redis_words() {
+        let daemon = Daemon::new();
+        daemon.client().play(
+            &daemon,
+            "foo a b => -ERR unknown command 'foo', with args beginning with: 'a' 'b'
+             foo => -ERR unknown command 'foo', with args beginning with:
+             GET => -ERR wrong number of arguments for 'get' command
+             get a b => -ERR wrong number of arguments for 'get' command
+             Set a => -ERR wrong number of arguments for 'set' command
+             CLIENT => -ERR wrong number of arguments for 'client' command
+             CLIENT SETNAME => -ERR wrong number of arguments for 'client|setname' command
+             CLIENT x => -ERR unknown subcommand 'x'. Try CLIENT HELP.
+             CLIENT MAINT_NOTIFICATIONS ON => -ERR unknown subcommand 'MAINT_NOTIFICATIONS'. Try CLIENT HELP.",
+        );
+        let long = "x".repeat(200);
+        let reply = daemon.client().ask(&daemon, &format!("{long} {long} b"));
+        let cut = "x".repeat(128);
+        assert_eq!(reply, format!("-ERR unknown command '{cut}', with args beginning with: '{cut}'"));
+    }
+
+    #[test]
+    fn the_short_ways_of_get_and_set_answer_as_the_long_ones() {
+        let daemon = Daemon::new();
+        let mut client = daemon.client();
+        client.play(&daemon, "GET a => $-1\nSET a 1 => +OK");
+        assert_ne!(client.ticket, Ticket::NOTHING);
+        assert_eq!(client.session.write_last, client.ticket);
+        client.play(&daemon, "gEt a => $1 1\nSET a 2 EX 100 => +OK\nSET a 3 => +OK\nTTL a => :-1\nSTRLEN a => :1");
+        client.play(&daemon, "HELLO => ~*14 $6 server $5 redis $7 version $5 7.2.4 $5 proto :2 $2 id :1 $4 mode $10 standalone $4 role $6 master $7 modules *0~");
+        let keyspace = daemon.shared.databases[0];
+        daemon.shared.db.put(keyspace, b"odd", &[9, 9], None, None).unwrap();
+        let wrong = "-WRONGTYPE Operation against a key holding the wrong kind of value";
+        assert_eq!(client.ask(&daemon, "GET odd"), wrong);
+        let long = vec![b'k'; 70_000];
+        let reply = client.ask_words(&daemon, &[b"SET", &long, b"v"]);
+        assert!(reply.starts_with("-ERR key of 70000 bytes"), "{reply}");
+    }
+
+    #[test]
+    fn failures_of_the_engine_have_their_classes_and_busy_has_no_reply() {
+        let failed = Failed { operation: "sync", file: "log/1".to_owned(), reason: "gone".to_owned() };
+        let reply = |error: Error| failure_reply(Failure::Engine(error));
+        assert_eq!(reply(Refused::Busy.into()), None);
+        assert!(reply(Full::Disk.into()).is_some_and(|text| text.starts_with("DISKFULL no disk space")));
+        assert!(reply(Full::Log { bytes_max: 1 }.into()).is_some_and(|text| text.starts_with("DISKFULL ")));
+        assert!(reply(failed.into()).is_some_and(|text| text.starts_with("IOERR sync log/1")));
+        assert!(reply(Refused::Closed.into()).is_some_and(|text| text.starts_with("ERR the store")));
+        assert_eq!(reply(Refused::Aborted("WRONGTYPE x".to_owned()).into()).as_deref(), Some("WRONGTYPE x"));
+        assert_eq!(reply(Refused::Aborted("no class".to_owned()).into()).as_deref(), Some("ERR no class"));
+    }
+
+    #[test]
+    fn replies_that_are_not_wanted_are_taken_back() {
+        let daemon = Daemon::new();
+        let mut client = daemon.client();
+        client.play(
+            &daemon,
+            "CLIENT REPLY ON => +OK
+             CLIENT REPLY SKIP => ~~
+             SET a 1 => ~~
+             GET a => $1 1
+             CLIENT REPLY OFF => ~~
+             GET a => ~~
+             nosuch => ~~
+             DEBUG SLEEP 0 => ~~
+             CLIENT REPLY SKIP => ~~
+             GET a => ~~
+             CLIENT REPLY ON => +OK
+             GET a => $1 1",
+        );
+    }
+
+    #[test]
+    fn calls_are_counted_rejected_and_failed_ones_apart() {
+        let daemon = Daemon::new();
+        let mut client = daemon.client();
+        (0..20).for_each(|_| assert_eq!(client.ask(&daemon, "SET a text"), "+OK"));
+        client.ask(&daemon, "SET a");
+        client.ask(&daemon, "INCR a");
+        client.ask(&daemon, "CLIENT ID");
+        let told = client.ask(&daemon, "INFO commandstats errorstats latencystats");
+        assert!(told.contains("cmdstat_set:calls=20,usec="), "{told}");
+        assert!(told.contains(",rejected_calls=1,failed_calls=0"), "{told}");
+        assert!(told.contains("cmdstat_client|id:calls=1,"), "{told}");
+        assert!(told.contains("cmdstat_incr:calls=1,"), "{told}");
+        assert!(told.contains(",rejected_calls=0,failed_calls=1"), "{told}");
+        assert!(told.contains("errorstat_ERR:count=2"), "{told}");
+        assert!(told.contains("latency_percentiles_usec_set:p50="), "{told}");
+        client.ask(&daemon, "CONFIG RESETSTAT");
+        assert!(!client.ask(&daemon, "INFO commandstats").contains("cmdstat_set"));
+    }
 }

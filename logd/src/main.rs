@@ -11,5 +11,7 @@ mod resp;
 mod session;
 mod settings;
 mod shared;
+#[cfg(test)]
+mod testing;
 
 fn main() {}

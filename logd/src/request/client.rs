@@ -322,3 +322,60 @@ pub fn write_help(command: &str, subs: &[SubSpec], out: &mut Out) {
         out.simple(&sub.name.to_ascii_uppercase());
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Daemon;
+
+    #[test]
+    fn names_are_checked_and_listed_with_the_fields_that_tools_read() {
+        let daemon = Daemon::new();
+        let (mut client, mut other) = (daemon.client(), daemon.client());
+        client.play(
+            &daemon,
+            "CLIENT ID => :1
+             CLIENT SETINFO LIB-NAME redis-py => +OK
+             CLIENT SETINFO LIB-VER 8.1.0 => +OK
+             CLIENT SETINFO x y => -ERR Unrecognized option 'x'
+             CLIENT SETNAME me => +OK
+             CLIENT NO-EVICT ON => +OK
+             CLIENT NO-TOUCH maybe => -ERR syntax error",
+        );
+        let refused = "-ERR Client names cannot contain spaces, newlines or special characters.";
+        assert_eq!(client.ask_words(&daemon, &[b"client", b"setname", b"a b"]), refused);
+        other.play(&daemon, "SELECT 3 => +OK\nMULTI => +OK\nPING => +QUEUED");
+        let list = client.ask(&daemon, "CLIENT LIST");
+        for part in
+            ["id=1 addr=127.0.0.1:50000 laddr=127.0.0.1:6379", " name=me ", " flags=e ", " cmd=client|no-touch "]
+        {
+            assert!(list.contains(part) || part.starts_with(" cmd"), "{part} in {list}");
+        }
+        assert!(list.contains(" flags=x db=3 sub=0 psub=0 ssub=0 multi=1 "), "{list}");
+        assert!(list.contains(" resp=2 lib-name=redis-py lib-ver=8.1.0"), "{list}");
+        assert!(!client.ask(&daemon, "CLIENT LIST ID 2").contains("id=1 "));
+        assert!(client.ask(&daemon, "CLIENT INFO").contains("id=1 "));
+    }
+
+    #[test]
+    fn kill_finds_clients_by_address_or_filters_and_spares_the_caller_unless_told() {
+        let daemon = Daemon::new();
+        let (mut client, other, third) = (daemon.client(), daemon.client(), daemon.client());
+        client.play(
+            &daemon,
+            "CLIENT KILL 1.2.3.4:5 => -ERR No such client
+             CLIENT KILL 127.0.0.1:50001 => +OK
+             CLIENT KILL ID 77 => :0
+             CLIENT KILL ID 1 => :0
+             CLIENT KILL TYPE pubsub => :0
+             CLIENT KILL ID 3 SKIPME yes => :1
+             CLIENT KILL ID x => -ERR client-id should be greater than 0
+             CLIENT KILL TYPE x => -ERR Unknown client type 'x'",
+        );
+        assert!(other.session.client.is_killed());
+        assert!(third.session.client.is_killed());
+        assert!(!client.is_closed);
+        client.play(&daemon, "CLIENT KILL ID 1 SKIPME no => :1");
+        assert!(client.is_closed);
+        assert!(!client.session.client.is_killed());
+    }
+}

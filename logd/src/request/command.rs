@@ -129,3 +129,31 @@ fn help(_: &mut Call<'_>, _: &Words<'_>, out: &mut Out) -> Result<Outcome, Failu
     super::client::write_help("COMMAND", SUBS, out);
     Ok(Outcome::WRITTEN)
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Daemon;
+
+    #[test]
+    fn the_table_is_told_in_the_forms_that_clients_read() {
+        let daemon = Daemon::new();
+        let mut client = daemon.client();
+        let count = daemon.shared.table.rows().len();
+        assert_eq!(client.ask(&daemon, "COMMAND COUNT"), format!(":{count}"));
+        assert!(
+            client.ask(&daemon, "COMMAND").starts_with(&format!("*{count} *10 $3 get :2 *2 +readonly +fast :1 :1 :1"))
+        );
+        client.play(
+            &daemon,
+            "COMMAND INFO get nosuch => *2 *10 $3 get :2 *2 +readonly +fast :1 :1 :1 *0 *0 *0 *0 *-1
+             COMMAND GETKEYS MSET a 1 b 2 => *2 $1 a $1 b
+             COMMAND GETKEYS PING x => -ERR The command has no key arguments
+             COMMAND GETKEYS nosuch x => -ERR Invalid command specified
+             COMMAND GETKEYS GET a b => -ERR Invalid number of arguments specified for command
+             COMMAND LIST FILTERBY PATTERN ge? => *1 $3 get
+             COMMAND DOCS nosuch => *0",
+        );
+        assert!(client.ask(&daemon, "COMMAND DOCS get").starts_with("*2 $3 get *8 $7 summary "));
+        assert!(client.ask(&daemon, "COMMAND DOCS").starts_with(&format!("*{} ", 2 * count)));
+    }
+}

@@ -248,3 +248,34 @@ fn help(_: &mut Call<'_>, _: &Words<'_>, out: &mut Out) -> Result<Outcome, Failu
     super::client::write_help("CONFIG", SUBS, out);
     Ok(Outcome::WRITTEN)
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Daemon;
+
+    #[test]
+    fn settings_are_found_by_pattern_and_changed_all_or_none() {
+        let daemon = Daemon::new();
+        let mut client = daemon.client();
+        client.play(
+            &daemon,
+            "CONFIG GET save => *2 $4 save $0
+             CONFIG GET appendonly => *2 $10 appendonly $3 yes
+             CONFIG GET nosuch => *0
+             CONFIG GET slowlog-* DATABASES => *6 $9 databases $2 16 $23 slowlog-log-slower-than $5 10000 $15 slowlog-max-len $3 128
+             CONFIG SET hash-max-ziplist-entries 7 slowlog-max-len 3 => +OK
+             CONFIG GET hash-max-ziplist-entries => *2 $24 hash-max-ziplist-entries $1 7
+             CONFIG SET x 1 => -ERR Unknown option or number of arguments for CONFIG SET - 'x'
+             CONFIG SET slowlog-max-len 5 port 1 => -ERR CONFIG SET failed (possibly related to argument 'port') - can't set immutable config
+             CONFIG GET slowlog-max-len => *2 $15 slowlog-max-len $1 3
+             CONFIG SET hz x => -ERR CONFIG SET failed (possibly related to argument 'hz') - argument couldn't be parsed into an integer
+             CONFIG SET hz 1 hz 2 => -ERR CONFIG SET failed (possibly related to argument 'hz') - duplicate parameter
+             CONFIG SET maxmemory 0 => +OK
+             CONFIG SET hz => -ERR wrong number of arguments for 'config|set' command
+             CONFIG SET hz 1 x => -ERR wrong number of arguments for 'config|set' command
+             CONFIG REWRITE => -ERR The server is running without a config file
+             CONFIG RESETSTAT => +OK",
+        );
+        assert!(client.ask(&daemon, "CONFIG GET *").contains("$4 port $4 6379"));
+    }
+}

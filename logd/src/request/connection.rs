@@ -148,3 +148,59 @@ pub fn accept(_: &mut Call<'_>, _: &Words<'_>, out: &mut Out) -> Result<Outcome,
     out.ok();
     Ok(Outcome::WRITTEN)
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Daemon;
+
+    #[test]
+    fn hello_switches_the_protocol_and_its_reply_is_in_the_new_one() {
+        let daemon = Daemon::new();
+        let mut client = daemon.client();
+        let rest = |proto| {
+            format!(
+                "$6 server $5 redis $7 version $5 7.2.4 $5 proto :{proto} $2 id :1 $4 mode $10 standalone $4 role $6 master $7 modules *0"
+            )
+        };
+        assert_eq!(client.ask(&daemon, "HELLO"), format!("*14 {}", rest(2)));
+        assert_eq!(client.ask(&daemon, "HELLO 3 AUTH default x SETNAME me"), format!("%7 {}", rest(3)));
+        client.play(&daemon, "CLIENT GETNAME => $2 me\nGET nothing => _\nCONFIG GET maxmemory => %1 $9 maxmemory $1 0");
+        client.play(&daemon, "FCALL_RO voter_results 0 => *0");
+        assert_eq!(client.ask(&daemon, "HELLO 2"), format!("*14 {}", rest(2)));
+        client.play(
+            &daemon,
+            "HELLO 4 => -NOPROTO unsupported protocol version
+             HELLO x => -ERR Protocol version is not an integer or out of range
+             HELLO 3 x => -ERR Syntax error in HELLO option 'x'
+             HELLO 3 AUTH other x => -WRONGPASS invalid username-password pair or user is disabled.
+             GET nothing => $-1",
+        );
+    }
+
+    #[test]
+    fn connection_commands_answer_as_redis_without_a_password() {
+        let daemon = Daemon::new();
+        let mut client = daemon.client();
+        client.play(
+            &daemon,
+            "PING => +PONG
+             PING hi => $2 hi
+             PING a b => -ERR wrong number of arguments for 'ping' command
+             ECHO hi => $2 hi
+             AUTH default any => +OK
+             AUTH other any => -WRONGPASS invalid username-password pair or user is disabled.
+             SELECT 15 => +OK
+             SELECT 16 => -ERR DB index is out of range
+             SELECT x => -ERR value is not an integer or out of range
+             SET a 1 => +OK
+             CLIENT SETNAME me => +OK
+             RESET => +RESET
+             CLIENT GETNAME => $-1
+             GET a => $-1
+             READONLY => +OK
+             QUIT => +OK",
+        );
+        assert!(client.ask(&daemon, "AUTH pw").starts_with("-ERR AUTH <password> called without any password"));
+        assert!(client.is_closed);
+    }
+}

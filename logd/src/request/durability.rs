@@ -249,3 +249,87 @@ fn level(call: &mut Call<'_>, words: &Words<'_>, out: &mut Out) -> Result<Outcom
     }
     Ok(Outcome::WRITTEN)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Acknowledged;
+    use crate::resp::Out;
+    use crate::testing::Daemon;
+    use logd_engine::DurabilityLevel;
+    use logd_engine::units::Lsn;
+
+    #[test]
+    fn waitaof_tells_one_local_log_and_no_replica() {
+        let daemon = Daemon::new();
+        let mut client = daemon.client();
+        client.play(
+            &daemon,
+            "WAITAOF 1 0 0 => *2 :1 :0
+             SET a 1 => +OK
+             WAITAOF 1 0 1000 => *2 :1 :0
+             WAITAOF 0 0 0 => *2 :1 :0
+             WAITAOF 1 1 5 => *2 :1 :0
+             WAITAOF 2 0 0 => -ERR value is out of range, value must between 0 and 1
+             WAITAOF 1 -1 0 => -ERR value is out of range, must be positive
+             WAITAOF 1 0 x => -ERR timeout is not an integer or out of range
+             WAITAOF 1 0 -1 => -ERR timeout is negative
+             WAIT 0 0 => :0
+             WAIT 1 5 => :0",
+        );
+        client.start(&daemon, &[b"WAIT", b"1", b"0"]);
+        assert!(client.later.is_some_and(|later| later.deadline().is_none()));
+    }
+
+    #[test]
+    fn a_write_that_is_not_synced_is_waited_for_until_the_time_is_over() {
+        let daemon = Daemon::new();
+        let reply = Acknowledged {
+            lsn: Lsn(1_000_000),
+            wants_local: true,
+            wants_replicas: false,
+            is_waitaof: true,
+            until: None,
+        };
+        let mut out = Out::new();
+        assert!(!reply.try_write(&daemon.shared, &mut out, false));
+        assert!(out.is_empty());
+        assert!(reply.try_write(&daemon.shared, &mut out, true));
+        assert_eq!(out.bytes(), b"*2\r\n:0\r\n:0\r\n");
+    }
+
+    #[test]
+    fn the_level_of_writes_is_the_stores_until_it_is_changed_for_all_or_for_one() {
+        let daemon = Daemon::new();
+        let (mut client, mut other) = (daemon.client(), daemon.client());
+        client.play(&daemon, "LOGD.DURABILITY => $6 synced\nCONFIG GET appendfsync => *2 $11 appendfsync $6 always");
+        client.play(&daemon, "SET a 1 => +OK");
+        assert_eq!(client.ticket.level, DurabilityLevel::Synced);
+        client.play(&daemon, "CONFIG SET appendfsync everysec => +OK\nSET a 1 => +OK");
+        assert_eq!(client.ticket.level, DurabilityLevel::Accepted);
+        other.play(&daemon, "CONFIG GET appendfsync => *2 $11 appendfsync $8 everysec\nINCR n => :1");
+        assert_eq!(other.ticket.level, DurabilityLevel::Accepted);
+        other.play(&daemon, "LOGD.DURABILITY written => +OK\nMULTI => +OK\nINCR n => +QUEUED\nEXEC => *1 :2");
+        assert_eq!(other.ticket.level, DurabilityLevel::Written);
+        client.play(&daemon, "CONFIG SET appendfsync always => +OK\nAPPEND a 1 => :2");
+        assert_eq!(client.ticket.level, DurabilityLevel::Synced);
+        assert!(other.ask(&daemon, "LOGD.DURABILITY volatile").starts_with("-ERR volatile"));
+    }
+
+    #[test]
+    fn snapshots_are_started_or_awaited() {
+        let daemon = Daemon::new();
+        let mut client = daemon.client();
+        client.play(
+            &daemon,
+            "SAVE => +OK
+             BGSAVE => +Background saving started
+             BGSAVE x => -ERR syntax error
+             BGREWRITEAOF => +Background append only file rewriting started",
+        );
+        assert!(client.ask(&daemon, "LASTSAVE").starts_with(":1"));
+        let digest = client.ask(&daemon, "LOGD.DIGEST");
+        let hex = digest.rsplit(' ').next().unwrap_or_default();
+        assert!(digest.starts_with("*2 :"), "{digest}");
+        assert!(hex.len() == 32 && hex.bytes().all(|byte| byte.is_ascii_hexdigit()), "{digest}");
+    }
+}

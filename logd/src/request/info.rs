@@ -399,3 +399,51 @@ fn logd_stats(call: &mut Call<'_>, _: &Words<'_>, out: &mut Out) -> Result<Outco
     }
     Ok(Outcome::WRITTEN)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::human;
+    use crate::testing::Daemon;
+
+    #[test]
+    fn the_fields_that_tools_read_are_there() {
+        let daemon = Daemon::new();
+        let mut client = daemon.client();
+        client.play(&daemon, "SET a 1 => +OK\nSET b 1 EX 100 => +OK\nGET a => $1 1");
+        let told = format!("{} ", client.ask(&daemon, "INFO"));
+        let fields = "redis_version:7.2.4 redis_mode:standalone server_name:logd loading:0 maxmemory_policy:noeviction \
+            role:master connected_slaves:0 connected_clients:1 keyspace_hits:1 db0:keys=2,expires=1,avg_ttl=0 \
+            aof_enabled:1 rdb_bgsave_in_progress:0 rdb_last_bgsave_status:ok aof_last_write_status:ok \
+            aof_last_bgrewrite_status:ok async_loading:0 loading_eta_seconds:0 aof_rewrite_in_progress:0 \
+            aof_delayed_fsync:0 durability:synced";
+        for field in fields.split_whitespace() {
+            assert!(told.contains(&format!(" {field} ")), "{field} in {told}");
+        }
+        let names = "logd_version rdb_changes_since_last_save rdb_last_save_time rdb_last_bgsave_time_sec \
+            rdb_last_cow_size aof_last_rewrite_time_sec aof_current_size aof_base_size aof_buffer_length \
+            aof_pending_bio_fsync used_memory used_cpu_sys total_commands_processed lsn_synced sync_ns_p99";
+        for name in names.split_whitespace() {
+            assert!(told.contains(&format!(" {name}:")), "{name} in {told}");
+        }
+        assert!(!told.contains("# Commandstats"));
+    }
+
+    #[test]
+    fn sections_are_chosen_by_name() {
+        let daemon = Daemon::new();
+        let mut client = daemon.client();
+        for all in ["ALL", "everything"] {
+            let told = client.ask(&daemon, &format!("INFO {all}"));
+            assert!(told.contains("# Latencystats") && told.contains("# Logd"), "{told}");
+        }
+        let told = client.ask(&daemon, "INFO replication keyspace");
+        assert!(told.contains("# Replication") && told.contains("# Keyspace") && !told.contains("# Server"), "{told}");
+        client.play(&daemon, "INFO nosuch => $0");
+        assert!(client.ask(&daemon, "LOGD.STATS").contains("$12 lsn_assigned :"));
+    }
+
+    #[test]
+    fn bytes_are_shown_for_people() {
+        assert_eq!([human(5), human(1536), human(3 << 20)], ["5B", "1.50K", "3.00M"]);
+    }
+}

@@ -147,3 +147,44 @@ fn help(_: &mut Call<'_>, _: &Words<'_>, out: &mut Out) -> Result<Outcome, Failu
     super::client::write_help("FUNCTION", SUBS, out);
     Ok(Outcome::WRITTEN)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::write_reply;
+    use crate::resp::Out;
+    use crate::testing::Daemon;
+
+    #[test]
+    fn fcall_runs_procedures_and_refuses_as_redis_does() {
+        let daemon = Daemon::new();
+        let mut client = daemon.client();
+        client.play(
+            &daemon,
+            "FCALL voter_init 0 2 Ann,Bob => :2
+             FCALL vote 1 3050000001 2 => :0
+             FCALL vote 2 3050000001 2 2 => :0
+             FCALL vote 0 3050000001 2 => :2
+             FCALL vote 0 3050000001 9 => :1
+             FCALL vote 0 x 2 => -ERR phone number is not an integer or out of range
+             FCALL nosuch 0 => -ERR Function not found
+             FCALL vote x => -ERR Bad number of keys provided
+             FCALL vote -1 => -ERR Number of keys can't be negative
+             FCALL vote 3 a => -ERR Number of keys can't be greater than number of args
+             FCALL_RO vote 0 1 1 => -ERR Can not execute a script with write flag using *_ro command.
+             FCALL_RO voter_states 0 => *1 *3 :2 $2 FL :2
+             FUNCTION LIST LIBRARYNAME x* => *0
+             FUNCTION STATS => *4 $14 running_script $-1 $7 engines *2 $4 RUST *4 $15 libraries_count :1 $15 functions_count :4",
+        );
+        let list = client.ask(&daemon, "FUNCTION LIST");
+        assert!(list.contains("$4 vote $11 description $-1 $5 flags *0"), "{list}");
+        assert!(list.contains("$13 voter_results $11 description $-1 $5 flags *1 +no-writes"), "{list}");
+    }
+
+    #[test]
+    fn nothing_is_translated_and_strings_that_look_like_it_are_not() {
+        let mut out = Out::new();
+        out.set_resp3(true);
+        write_reply(b"*2\r\n$-1\r\n$5\r\n$-1\r\n\r\n", &mut out);
+        assert_eq!(out.bytes(), b"*2\r\n_\r\n$5\r\n$-1\r\n\r\n");
+    }
+}

@@ -46,8 +46,7 @@ const DEBUG: &[SubSpec] = &[
     SubSpec::new("help", 2, debug_help),
 ];
 
-fn time(call: &mut Call<'_>, _: &Words<'_>, out: &mut Out) -> Result<Outcome, Failure> {
-    let _ = call;
+fn time(_: &mut Call<'_>, _: &Words<'_>, out: &mut Out) -> Result<Outcome, Failure> {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     out.array(2);
     out.bulk(now.as_secs().to_string().as_bytes());
@@ -177,4 +176,53 @@ fn debug_object(call: &mut Call<'_>, words: &Words<'_>, out: &mut Out) -> Result
         "Value at:0x0 refcount:1 encoding:{encoding} serializedlength:{bytes} lru:0 lru_seconds_idle:0"
     ));
     Ok(Outcome::WRITTEN)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Daemon;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    #[test]
+    fn shutdown_calls_the_hook_and_is_not_answered() {
+        let daemon = Daemon::new();
+        let called = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&called);
+        daemon.shared.on_shutdown(Box::new(move || {
+            count.fetch_add(1, Ordering::Relaxed);
+        }));
+        let mut client = daemon.client();
+        client.play(
+            &daemon,
+            "SHUTDOWN x => -ERR syntax error
+             SHUTDOWN SAVE NOSAVE => -ERR syntax error
+             SHUTDOWN ABORT => -ERR No shutdown in progress.",
+        );
+        assert!(!daemon.shared.shutdown_wanted());
+        client.play(&daemon, "SHUTDOWN SAVE NOW => ~~");
+        assert!(client.is_closed && daemon.shared.shutdown_wanted() && daemon.shared.shutdown_wants_snapshot());
+        assert_eq!(called.load(Ordering::Relaxed), 1);
+    }
+
+    #[test]
+    fn the_small_commands_answer() {
+        let daemon = Daemon::new();
+        let mut client = daemon.client();
+        client.play(
+            &daemon,
+            "ROLE => *3 $6 master :0 *0
+             SET a 123 => +OK
+             MEMORY USAGE a => :37
+             MEMORY USAGE b => $-1
+             MEMORY PURGE => +OK
+             DEBUG SLEEP 0.001 => +OK
+             DEBUG SLEEP x => -ERR value is not a valid float
+             DEBUG SET-ACTIVE-EXPIRE 0 => +OK
+             DEBUG OBJECT a => +Value at:0x0 refcount:1 encoding:int serializedlength:3 lru:0 lru_seconds_idle:0
+             DEBUG OBJECT b => -ERR no such key",
+        );
+        assert!(client.ask(&daemon, "TIME").starts_with("*2 $10 1"));
+        assert!(client.ask(&daemon, "MEMORY STATS").contains("$10 keys.count :1"));
+    }
 }

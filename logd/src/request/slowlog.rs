@@ -275,3 +275,65 @@ fn latency_help(_: &mut Call<'_>, _: &Words<'_>, out: &mut Out) -> Result<Outcom
     super::client::write_help("LATENCY", LATENCY, out);
     Ok(Outcome::WRITTEN)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::short_words;
+    use crate::testing::Daemon;
+
+    #[test]
+    fn slow_requests_are_kept_newest_first_and_bounded() {
+        let daemon = Daemon::new();
+        let mut client = daemon.client();
+        client.play(
+            &daemon,
+            "SLOWLOG LEN => :0
+             CONFIG SET slowlog-log-slower-than 0 slowlog-max-len 2 => +OK
+             CLIENT SETNAME me => +OK
+             DEL a => :0
+             APPEND a 1 => :1
+             CONFIG SET slowlog-log-slower-than -1 => +OK
+             SLOWLOG LEN => :2",
+        );
+        let told = client.ask(&daemon, "SLOWLOG GET");
+        assert!(told.starts_with("*2 *6 :"), "{told}");
+        assert!(told.contains("*3 $6 APPEND $1 a $1 1 $15 127.0.0.1:50000 $2 me"), "{told}");
+        assert!(client.ask(&daemon, "SLOWLOG GET 1").starts_with("*1 "));
+        client.play(
+            &daemon,
+            "SLOWLOG GET -2 => -ERR count should be greater than or equal to -1
+             SLOWLOG RESET => +OK
+             SLOWLOG GET -1 => *0",
+        );
+    }
+
+    #[test]
+    fn words_are_cut_as_redis_cuts_them() {
+        let long = vec![b'x'; 130];
+        let words: Vec<&[u8]> = std::iter::repeat_n(&long[..], 40).collect();
+        let short = short_words(&words);
+        assert_eq!(short.len(), 32);
+        assert!(short[0].ends_with(b"x... (2 more bytes)"));
+        assert_eq!(short[31], b"... (9 more arguments)");
+    }
+
+    #[test]
+    fn latencies_are_told_by_event_and_as_histogram() {
+        let daemon = Daemon::new();
+        let mut client = daemon.client();
+        client.play(&daemon, "LATENCY LATEST => *0\nLATENCY HISTORY command => *0\nLATENCY RESET => :0\nDEL a => :0");
+        daemon.shared.latency_events.threshold_millis.store(10, std::sync::atomic::Ordering::Relaxed);
+        let note =
+            |millis, at| daemon.shared.latency_events.note("command", std::time::Duration::from_millis(millis), at);
+        (note(30, 100), note(20, 100), note(12, 101), note(5, 102));
+        client.play(
+            &daemon,
+            "LATENCY LATEST => *1 *4 $7 command :101 :12 :30
+             LATENCY HISTORY command => *2 *2 :100 :30 *2 :101 :12
+             LATENCY RESET other => :0
+             LATENCY RESET command => :1",
+        );
+        let told = client.ask(&daemon, "LATENCY HISTOGRAM del nosuch");
+        assert!(told.starts_with("*2 $3 del *4 $5 calls :1 $14 histogram_usec *2 :"), "{told}");
+    }
+}
