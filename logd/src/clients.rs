@@ -28,8 +28,6 @@ pub struct ClientHandle {
     pub database: AtomicUsize,
     /// Number of commands it has queued; -1 outside of MULTI.
     pub queued: AtomicI32,
-    /// Number of keys it watches.
-    pub watched: AtomicUsize,
     /// Whether it speaks RESP3.
     pub is_resp3: AtomicBool,
     /// Whether it is spared by CLIENT NO-EVICT.
@@ -67,7 +65,6 @@ impl Clients {
             local,
             database: AtomicUsize::new(0),
             queued: AtomicI32::new(-1),
-            watched: AtomicUsize::new(0),
             is_resp3: AtomicBool::new(false),
             no_evict: AtomicBool::new(false),
             no_touch: AtomicBool::new(false),

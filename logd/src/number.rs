@@ -4,9 +4,9 @@
 //! Next: request/counter.rs.
 //!
 //! Redis adds in 80-bit floating point and prints 17 decimals. Here decimals of up to 20 digits before and 17 after the
-//! point are added exactly, which gives the same text wherever 80 bits suffice (0.1 + 0.2 is 0.3) and the true one where
-//! Redis shows rounding noise. Larger numbers and those with an exponent go through 64-bit floating point and are
-//! written as the shortest decimal that reads back the same. Beyond 1.8e308 a text is no valid float; hexadecimal neither.
+//! point are added exactly, which gives the same text wherever 80 bits suffice (0.1 + 0.2 is 0.3) and the true one
+//! where Redis shows rounding noise. Larger numbers and those with an exponent go through 64-bit floating point and are
+//! written as the shortest decimal that reads back the same. Beyond 1.8e308 a text is no valid float, nor is hexadecimal.
 
 const DECIMALS: usize = 17;
 const ONE: i128 = 10_i128.pow(DECIMALS as u32);

@@ -124,7 +124,6 @@ impl Session {
     /// Watches nothing any more.
     pub fn unwatch(&mut self) {
         self.watched.clear();
-        self.client.watched.store(0, Ordering::Relaxed);
     }
 
     /// Back to how it was when the connection began, but for its library and id.

@@ -60,24 +60,33 @@ fn getbit(data: &mut Data<'_, '_>, words: &Words<'_>, out: &mut Out) -> Result<(
 }
 
 fn bitcount(data: &mut Data<'_, '_>, words: &Words<'_>, out: &mut Out) -> Result<(), Failure> {
-    let string = data.string(words[1])?;
-    let bytes = string.map_or(&[][..], |string| string.bytes);
-    let is_bits = match words[2..] {
-        [] | [_, _] => false,
-        [_, _, unit] if unit.eq_ignore_ascii_case(b"byte") => false,
-        [_, _, unit] if unit.eq_ignore_ascii_case(b"bit") => true,
-        _ => return Err(errors::syntax()),
-    };
-    let Some(bounds) = words.get(2..4) else {
-        out.integer(ones(bytes));
+    // Without a string the other words are not looked at.
+    let Some(string) = data.string(words[1])? else {
+        out.integer(0);
         return Ok(());
     };
-    let (first, last) = (integer(bounds[0])?, integer(bounds[1])?);
+    let bytes = string.bytes;
+    let (first, last, unit) = match words[2..] {
+        [] => {
+            out.integer(ones(bytes));
+            return Ok(());
+        }
+        [first, last] => (integer(first)?, integer(last)?, &b"byte"[..]),
+        [first, last, unit] => (integer(first)?, integer(last)?, unit),
+        _ => return Err(errors::syntax()),
+    };
+    if first < 0 && last < 0 && first > last {
+        out.integer(0);
+        return Ok(());
+    }
+    let is_bits = unit.eq_ignore_ascii_case(b"bit");
+    if !is_bits && !unit.eq_ignore_ascii_case(b"byte") {
+        return Err(errors::syntax());
+    }
     let units = bytes.len() as i64 * if is_bits { 8 } else { 1 };
     let place = |number: i64| if number < 0 { (units + number).max(0) } else { number };
-    let is_reversed = first < 0 && last < 0 && first > last;
     let (first, last) = (place(first), place(last).min(units - 1));
-    let count = match (is_reversed || first > last, is_bits) {
+    let count = match (first > last, is_bits) {
         (true, _) => 0,
         (false, false) => ones(&bytes[first as usize..=last as usize]),
         (false, true) => ones_between(bytes, first as usize, last as usize),

@@ -150,7 +150,7 @@ fn line(shared: &Shared, client: &ClientHandle, now: Instant) -> String {
     let flags = format!("{in_multi}{no_evict}{no_touch}");
     format!(
         "id={} addr={} laddr={} fd=0 name={} age={} idle={} flags={} db={} sub=0 psub=0 ssub=0 multi={queued} \
-         watch={} qbuf=0 qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 oll=0 omem=0 tot-mem=0 events=r cmd={} \
+         qbuf=0 qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 oll=0 omem=0 tot-mem=0 events=r cmd={} \
          user=default redir=-1 resp={} lib-name={} lib-ver={}\n",
         client.id,
         client.peer,
@@ -160,7 +160,6 @@ fn line(shared: &Shared, client: &ClientHandle, now: Instant) -> String {
         client.idle(now).as_secs(),
         if flags.is_empty() { "N" } else { &flags },
         client.database.load(Ordering::Relaxed),
-        client.watched.load(Ordering::Relaxed),
         shared.table.number_name(client.command.load(Ordering::Relaxed) as usize),
         if client.is_resp3.load(Ordering::Relaxed) { 3 } else { 2 },
         text(&names.library),

@@ -90,7 +90,7 @@ const NUMBERS: &[(&str, &str)] = &[
 
 /// Words that are kept and told back, with what they may be; nothing: anything.
 const WORDS: &[(&str, &str, &[&str])] = &[
-    ("appendfsync", "always", &["always", "everysec", "no"]),
+    ("appendfsync", "always", &["everysec", "always", "no"]),
     ("no-appendfsync-on-rewrite", "no", &["yes", "no"]),
     ("latency-tracking", "yes", &["yes", "no"]),
     ("latency-tracking-info-percentiles", "50 99 99.9", &[]),
@@ -166,7 +166,7 @@ fn get(call: &mut Call<'_>, words: &Words<'_>, out: &mut Out) -> Result<Outcome,
 fn set(call: &mut Call<'_>, words: &Words<'_>, out: &mut Out) -> Result<Outcome, Failure> {
     let pairs = &words[2..];
     if !pairs.len().is_multiple_of(2) {
-        return Err(super::errors::wrong_arity("config|set"));
+        return Err(super::errors::syntax());
     }
     let mut changes: Vec<(&'static str, String)> = Vec::new();
     for pair in pairs.chunks_exact(2) {
@@ -272,7 +272,7 @@ mod tests {
              CONFIG SET hz 1 hz 2 => -ERR CONFIG SET failed (possibly related to argument 'hz') - duplicate parameter
              CONFIG SET maxmemory 0 => +OK
              CONFIG SET hz => -ERR wrong number of arguments for 'config|set' command
-             CONFIG SET hz 1 x => -ERR wrong number of arguments for 'config|set' command
+             CONFIG SET hz 1 x => -ERR syntax error
              CONFIG REWRITE => -ERR The server is running without a config file
              CONFIG RESETSTAT => +OK",
         );

@@ -3,8 +3,8 @@
 //! Must not know: keys.
 //! Next: scan.rs.
 
-use super::value::integer;
 use super::{Data, DataSpec, Failure, KeyPlaces, Words, errors, flags};
+use crate::number::parse_i64;
 use crate::resp::Out;
 
 /// The rows of this file.
@@ -72,9 +72,10 @@ fn check_manner(words: &Words<'_>) -> Result<(), Failure> {
 
 /// Records know their keyspace, so a swap would rewrite every one of both databases in one command: refused.
 fn swapdb(data: &mut Data<'_, '_>, words: &Words<'_>, out: &mut Out) -> Result<(), Failure> {
-    let first = integer(words[1]).map_err(|_| Failure::reply("ERR invalid first DB index"))?;
-    let second = integer(words[2]).map_err(|_| Failure::reply("ERR invalid second DB index"))?;
-    let is_there = |number: i64| usize::try_from(number).is_ok_and(|number| number < data.databases.len());
+    let number = |word: &[u8]| parse_i64(word).and_then(|number| i32::try_from(number).ok());
+    let first = number(words[1]).ok_or_else(|| Failure::reply("ERR invalid first DB index"))?;
+    let second = number(words[2]).ok_or_else(|| Failure::reply("ERR invalid second DB index"))?;
+    let is_there = |number: i32| usize::try_from(number).is_ok_and(|number| number < data.databases.len());
     if !is_there(first) || !is_there(second) {
         return Err(errors::database_out_of_range());
     }

@@ -168,6 +168,10 @@ fn move_key(data: &mut Data<'_, '_>, words: &Words<'_>, out: &mut Out) -> Result
 /// Reads the number of a database.
 fn database(data: &Data<'_, '_>, word: &[u8]) -> Result<usize, Failure> {
     let number = integer(word)?;
+    if i32::try_from(number).is_err() {
+        let text = "ERR value is out of range, value must between -2147483648 and 2147483647";
+        return Err(Failure::reply(text));
+    }
     let is_there = usize::try_from(number).is_ok_and(|number| number < data.databases.len());
     if is_there { Ok(number as usize) } else { Err(errors::database_out_of_range()) }
 }

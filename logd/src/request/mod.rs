@@ -11,6 +11,8 @@ pub mod connection;
 pub mod counter;
 pub mod cursors;
 pub mod database;
+#[cfg(test)]
+mod differential;
 pub mod durability;
 pub mod errors;
 pub mod expiry;

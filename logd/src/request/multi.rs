@@ -70,7 +70,6 @@ fn watch(call: &mut Call<'_>, words: &Words<'_>, out: &mut Out) -> Result<Outcom
         let was_there = call.shared.db.get_with(keyspace, key, |record| record.is_some());
         call.session.watched.push(WatchedKey { keyspace, key: Box::from(*key), watch, was_there });
     }
-    call.session.client.watched.store(call.session.watched.len(), Ordering::Relaxed);
     out.ok();
     Ok(Outcome::WRITTEN)
 }

@@ -15,7 +15,7 @@ use std::time::Duration;
 const DATABASES: usize = 16;
 
 /// Whatever answers requests.
-trait Server {
+pub(super) trait Server {
     /// The reply, one line for each of its parts.
     fn ask(&mut self, words: &[Vec<u8>]) -> Vec<String>;
     /// Whether it is ours, so that what differs from Redis by intention is checked too.
@@ -23,7 +23,7 @@ trait Server {
 }
 
 /// The commands on a store of their own.
-struct Commands {
+pub(super) struct Commands {
     db: Db,
     databases: Vec<Keyspace>,
     other: Keyspace,
@@ -34,7 +34,7 @@ struct Commands {
 }
 
 impl Commands {
-    fn new() -> Commands {
+    pub(super) fn new() -> Commands {
         let directory = tempfile::tempdir().unwrap();
         let db = Db::open(directory.path(), Options::default()).unwrap();
         let make = |name: &str| db.keyspace(name, Default::default()).unwrap();
@@ -113,8 +113,19 @@ impl Server for Commands {
 }
 
 /// A server behind a socket.
-struct Live {
+pub(super) struct Live {
     stream: BufReader<TcpStream>,
+}
+
+impl Live {
+    /// Connects to the server that RESP_ADDRESS names, and empties it.
+    pub(super) fn connect() -> Live {
+        let address = std::env::var("RESP_ADDRESS").expect("RESP_ADDRESS names the server");
+        let mut server = Live { stream: BufReader::new(TcpStream::connect(address).unwrap()) };
+        server.ask(&[b"FLUSHALL".to_vec()]);
+        server.ask(&[b"SELECT".to_vec(), b"0".to_vec()]);
+        server
+    }
 }
 
 impl Server for Live {
@@ -271,13 +282,7 @@ fn the_commands_answer_the_recorded_sessions() {
 #[test]
 #[ignore = "needs a server that may be emptied, named by RESP_ADDRESS"]
 fn a_live_server_answers_the_recorded_sessions() {
-    let address = std::env::var("RESP_ADDRESS").expect("RESP_ADDRESS names the server");
-    let mut faults = Vec::new();
-    for path in sessions() {
-        let mut server = Live { stream: BufReader::new(TcpStream::connect(&address).unwrap()) };
-        server.ask(&[b"FLUSHALL".to_vec()]);
-        faults.extend(run_session(&mut server, &path));
-    }
+    let faults: Vec<_> = sessions().iter().flat_map(|path| run_session(&mut Live::connect(), path)).collect();
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
