@@ -8,7 +8,7 @@ use crate::request::table::{Call, Code, Found, InMulti, key_words};
 use crate::request::value::TAG_STRING;
 use crate::request::{Data, DataSpec, Failure, Words, errors, procedure};
 use crate::resp::Out;
-use crate::session::{Queued, ReplyMode, Session};
+use crate::session::{Multi, Queued, ReplyMode, Session};
 use crate::shared::Shared;
 use logd_engine::error::{Full, Refused};
 use logd_engine::{DurabilityLevel, Error, Keyspace, Scope, Ticket};
@@ -17,6 +17,8 @@ use std::time::{Duration, Instant};
 
 /// GET and SET take less time than it takes to read a clock well; one of so many is timed.
 const SHORT_CALLS_PER_SAMPLE: u32 = 8;
+/// Memory that a queued word takes besides its bytes.
+const WORD_OVERHEAD_BYTES: usize = 32;
 
 /// What became of a request.
 pub enum Outcome {
@@ -214,6 +216,12 @@ fn queue(shared: &Shared, session: &mut Session, found: Found, words: &Words<'_>
         return reject(shared, session, "ERR Command not allowed inside a transaction", out);
     }
     if let Some(mut multi) = session.multi.take() {
+        multi.bytes += words.iter().map(|word| word.len() + WORD_OVERHEAD_BYTES).sum::<usize>();
+        if multi.bytes > shared.settings.input_bytes_max {
+            multi = Multi { is_broken: true, ..Multi::default() };
+            session.set_multi(multi);
+            return reject(shared, session, "ERR the transaction is larger than a request may be", out);
+        }
         multi.queue.push(Queued { found, words: words.iter().map(|word| Box::from(*word)).collect() });
         session.set_multi(multi);
     }
@@ -267,8 +275,8 @@ fn note_slow(shared: &Shared, session: &Session, words: &Words<'_>, number: usiz
     }
     let wall = shared.db.time().wall().0;
     let name = shared.table.number_name(number);
-    // EXEC tells of its commands, not of itself.
-    if name != "exec" && name != "slowlog" {
+    // EXEC stands for its commands, which are not told one by one.
+    if !name.starts_with("slowlog") {
         shared.slow_log.note(words, took, wall / 1000, &session.client);
     }
     let row = shared.table.row(words[0]);

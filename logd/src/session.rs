@@ -37,6 +37,8 @@ pub struct Multi {
     pub queue: Vec<Queued>,
     /// Whether a request could not be queued, so that EXEC must refuse all.
     pub is_broken: bool,
+    /// Memory the queue takes.
+    pub bytes: usize,
 }
 
 /// A key that must not change before EXEC.

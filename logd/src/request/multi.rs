@@ -16,6 +16,7 @@ use crate::shared::Shared;
 use logd_engine::core::ActiveProcedure;
 use logd_engine::{Error, Keyspace, Scope, Ticket, Transaction};
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 const FLAGS: &[&str] = &["noscript", "loading", "stale", "fast", "allow_busy"];
 
@@ -133,11 +134,22 @@ fn exec(call: &mut Call<'_>, _: &Words<'_>, out: &mut Out) -> Result<Outcome, Fa
         return Ok(Outcome::Busy);
     }
     call.session.unwatch();
+    note_calls(call.shared, &multi);
+    if !matches!(&ran, Ok((true, _))) {
+        call.session.select(database);
+    }
     match ran {
         Ok((true, _)) if closes => Ok(Outcome::Close),
         Ok((true, ticket)) => Ok(Outcome::Done(ticket)),
         Ok((false, _)) => Ok(conflict(call, out)),
         Err(error) => Err(error.into()),
+    }
+}
+
+fn note_calls(shared: &Shared, multi: &Multi) {
+    shared.counters.commands.fetch_add(multi.queue.len() as u64, Ordering::Relaxed);
+    for queued in &multi.queue {
+        shared.command_counters[queued.found.number].note_call();
     }
 }
 
@@ -162,8 +174,6 @@ impl<'q> Plan<'q> {
         for queued in &multi.queue {
             let words: Vec<&[u8]> = queued.words.iter().map(|word| &**word).collect();
             let number = queued.found.number;
-            shared.command_counters[number].note_call();
-            shared.counters.commands.fetch_add(1, Ordering::Relaxed);
             let step = match queued.found.code {
                 Code::Server(run) => plan.run_server(shared, session, run, &words, number),
                 Code::Data(spec) => plan.data(shared, session, spec, words, number),
@@ -281,8 +291,11 @@ fn run_step(
             procedure::write_reply(&reply, out);
         }
         Step::Data { spec, words, database, random, number } => {
+            let began = Instant::now();
             let mut data = data_of(shared, transaction, *database, *random);
-            match (spec.run)(&mut data, words, out) {
+            let ran = (spec.run)(&mut data, words, out);
+            shared.command_counters[*number].note_time(began.elapsed(), 1);
+            match ran {
                 Ok(()) => {}
                 Err(Failure::Engine(error)) => return Err(error),
                 Err(Failure::Reply(text)) => {
@@ -421,6 +434,32 @@ mod tests {
              GET a => $1 1
              SELECT 0 => +OK
              GET a => $1 0",
+        );
+    }
+
+    #[test]
+    fn select_inside_an_exec_that_fails_moves_nothing() {
+        let daemon = Daemon::new();
+        let (mut client, mut other) = (daemon.client(), daemon.client());
+        let long = "k".repeat(70_000);
+        client.play(&daemon, "MULTI => +OK\nSELECT 2 => +QUEUED\nSET a 1 => +QUEUED\nWAIT 0 0 => +QUEUED");
+        assert_eq!(client.ask(&daemon, &format!("RENAME a {long}")), "+QUEUED");
+        assert!(client.ask(&daemon, "EXEC").contains("-ERR key of 70000 bytes"));
+        client.play(&daemon, "DBSIZE => :1\nSELECT 0 => +OK\nWATCH b => +OK\nMULTI => +OK\nSELECT 3 => +QUEUED");
+        other.play(&daemon, "SET b 1 => +OK");
+        client.play(&daemon, "EXEC => *-1\nGET b => $1 1");
+    }
+
+    #[test]
+    fn a_queue_larger_than_a_request_may_be_is_refused() {
+        let mut daemon = Daemon::new();
+        daemon.shared.settings.input_bytes_max = 200;
+        daemon.client().play(
+            &daemon,
+            "MULTI => +OK
+             SET a 1 => +QUEUED
+             SET b 1 => -ERR the transaction is larger than a request may be
+             EXEC => -EXECABORT Transaction discarded because of previous errors.",
         );
     }
 

@@ -309,7 +309,7 @@ mod tests {
 
     #[test]
     fn words_are_cut_as_redis_cuts_them() {
-        let long = vec![b'x'; 130];
+        let long = [b'x'; 130];
         let words: Vec<&[u8]> = std::iter::repeat_n(&long[..], 40).collect();
         let short = short_words(&words);
         assert_eq!(short.len(), 32);
@@ -325,7 +325,7 @@ mod tests {
         daemon.shared.latency_events.threshold_millis.store(10, std::sync::atomic::Ordering::Relaxed);
         let note =
             |millis, at| daemon.shared.latency_events.note("command", std::time::Duration::from_millis(millis), at);
-        (note(30, 100), note(20, 100), note(12, 101), note(5, 102));
+        [(30, 100), (20, 100), (12, 101), (5, 102)].iter().for_each(|(millis, at)| note(*millis, *at));
         client.play(
             &daemon,
             "LATENCY LATEST => *1 *4 $7 command :101 :12 :30
