@@ -7,7 +7,9 @@ use logd::notes::{note, say};
 use logd::server::{self, Server};
 use logd::shared::Shared;
 use logd::shutdown::StopSignal;
+use logd::voter;
 use logd_engine::Db;
+use logd_engine::db::Builder;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -28,7 +30,8 @@ fn run(args: Args) -> Result<(), String> {
     settings.clients_max = server::clients_max(settings.clients_max, settings.threads);
     let (dir, durability) = (settings.dir.display().to_string(), settings.durability);
     note(&format!("opening {dir}"));
-    let opened = Db::builder(&settings.dir).options(options).io(io).open();
+    let builder = Db::builder(&settings.dir).options(options).io(io);
+    let opened = voter::procedures().into_iter().fold(builder, Builder::register).open();
     let db = opened.map_err(|error| format!("failed to open {dir}: {error}"))?;
     let recovery = db.stats().recovery;
     note(&recovery.words);

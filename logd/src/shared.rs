@@ -1,92 +1,200 @@
-//! STAND-IN for the other half's shared.rs.
+//! What all connections of the daemon share: the store, its databases, the clients, the counts.
+//! Guarantees: `Send + Sync`; nothing in it is locked while a request runs, but by the request itself.
+//! Must not know: sockets, event loops.
+//! Next: session.rs is what each connection has for itself; executor.rs runs requests over both.
+
+use crate::clients::Clients;
+use crate::latency::CommandCounters;
+use crate::request::config::Config;
+use crate::request::cursors::Cursors;
+use crate::request::slowlog::{LatencyEvents, SlowLog};
+use crate::request::table::Table;
 use crate::settings::Settings;
-use logd_engine::{Db, Keyspace};
+use logd_engine::{Db, DurabilityLevel, Error, Keyspace};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::time::Instant;
 
-#[derive(Default)]
+/// Number of databases that SELECT knows.
+pub const DATABASES: usize = 16;
+/// Error classes are told apart up to so many, as in Redis.
+const ERROR_CLASSES_MAX: usize = 128;
+
+/// Counts of the whole daemon. The connections' half adds to the first ones, the executor to the others.
+#[derive(Debug, Default)]
 pub struct ServerCounters {
+    /// Connections taken.
     pub connections_received: AtomicU64,
-    pub rejected: AtomicU64,
-    pub commands: AtomicU64,
+    /// Connections refused because there were too many.
+    pub connections_rejected: AtomicU64,
+    /// Bytes read from clients.
     pub net_input_bytes: AtomicU64,
+    /// Bytes sent to clients.
     pub net_output_bytes: AtomicU64,
+    /// Clients disconnected because they did not take their replies.
+    pub clients_over_output_limit: AtomicU64,
+    /// Requests run.
+    pub commands: AtomicU64,
+    /// Error replies.
+    pub error_replies: AtomicU64,
+    /// GETs that found something.
+    pub keyspace_hits: AtomicU64,
+    /// GETs that found nothing.
+    pub keyspace_misses: AtomicU64,
+    /// EXECs that ended because a watched key had changed.
+    pub exec_conflicts: AtomicU64,
 }
+
+impl ServerCounters {
+    /// Begins anew.
+    pub fn reset(&self) {
+        let all = [
+            &self.connections_received,
+            &self.connections_rejected,
+            &self.net_input_bytes,
+            &self.net_output_bytes,
+            &self.clients_over_output_limit,
+            &self.commands,
+            &self.error_replies,
+            &self.keyspace_hits,
+            &self.keyspace_misses,
+            &self.exec_conflicts,
+        ];
+        all.iter().for_each(|counter| counter.store(0, Ordering::Relaxed));
+    }
+}
+
 type Hook = Box<dyn Fn() + Send + Sync>;
+
+/// One per process.
 pub struct Shared {
+    /// The store.
     pub db: Db,
+    /// Keyspace of each database.
     pub databases: Vec<Keyspace>,
+    /// Every keyspace of the store.
+    pub all_keyspaces: Vec<Keyspace>,
+    /// What the daemon was told.
     pub settings: Settings,
+    /// Counts.
     pub counters: ServerCounters,
+    /// Who is connected.
     pub clients: Clients,
-    hook: Mutex<Option<Hook>>,
+    /// Where SCANs stand.
+    pub cursors: Cursors,
+    /// All commands.
+    pub table: Table,
+    /// Counts of each command, by its number in the table.
+    pub command_counters: Box<[CommandCounters]>,
+    /// Slow requests.
+    pub slow_log: SlowLog,
+    /// Latency events.
+    pub latency_events: LatencyEvents,
+    /// What CONFIG tells and changes.
+    pub config: Config,
+    /// When the process began.
+    pub started: Instant,
+    /// The same by the wall clock, in milliseconds.
+    pub started_millis: u64,
+    /// Wall time of the last snapshot asked for by SAVE or BGSAVE, or of the start, in seconds.
+    pub saved_seconds: AtomicU64,
+    errors: Mutex<BTreeMap<String, u64>>,
+    level: AtomicU8,
     shutdown: AtomicBool,
+    shutdown_snapshot: AtomicBool,
+    hooks: Mutex<Vec<Hook>>,
 }
+
 impl Shared {
-    pub fn new(db: Db, settings: Settings) -> Result<Shared, logd_engine::Error> {
-        let databases = vec![db.keyspace("0", Default::default())?];
-        let (counters, clients) = Default::default();
+    /// Finds the databases in a store, or makes them.
+    pub fn new(db: Db, settings: Settings) -> Result<Shared, Error> {
+        let make = |number| db.keyspace(&format!("db{number}"), Default::default());
+        let databases = (0..DATABASES).map(make).collect::<Result<Vec<_>, _>>()?;
+        let all = db.keyspace_names().iter().map(|name| db.find_keyspace(name)).collect::<Result<Vec<_>, _>>()?;
+        let table = Table::new();
+        let started_millis = db.time().wall().0;
         Ok(Shared {
-            db,
             databases,
+            all_keyspaces: all,
+            counters: ServerCounters::default(),
+            clients: Clients::default(),
+            cursors: Cursors::new(),
+            command_counters: (0..table.numbers()).map(|_| CommandCounters::default()).collect(),
+            table,
+            slow_log: SlowLog::default(),
+            latency_events: LatencyEvents::default(),
+            config: Config::new(&settings),
             settings,
-            counters,
-            clients,
-            hook: Mutex::default(),
+            started: Instant::now(),
+            started_millis,
+            saved_seconds: AtomicU64::new(started_millis / 1000),
+            errors: Mutex::default(),
+            level: AtomicU8::new(0),
             shutdown: AtomicBool::new(false),
+            shutdown_snapshot: AtomicBool::new(false),
+            hooks: Mutex::default(),
+            db,
         })
     }
-    pub fn shutdown_wanted(&self) -> bool {
-        self.shutdown.load(Ordering::SeqCst)
-    }
-    pub fn on_shutdown(&self, hook: Hook) {
-        *self.hook.lock() = Some(hook);
-    }
-    pub fn want_shutdown(&self) {
-        self.shutdown.store(true, Ordering::SeqCst);
-        if let Some(hook) = &*self.hook.lock() {
-            hook();
+
+    /// Level of writes as CONFIG SET appendfsync left it; `None` for the store's.
+    pub fn level(&self) -> Option<DurabilityLevel> {
+        match self.level.load(Ordering::Relaxed) {
+            0 => None,
+            1 => Some(DurabilityLevel::Accepted),
+            _ => Some(DurabilityLevel::Synced),
         }
     }
-}
-#[derive(Default)]
-pub struct Clients {
-    all: Mutex<BTreeMap<u64, Arc<ClientHandle>>>,
-    last: AtomicU64,
-}
-impl Clients {
-    pub fn add(&self, _peer: String, _local: String, wake: Hook) -> Arc<ClientHandle> {
-        let id = self.last.fetch_add(1, Ordering::SeqCst) + 1;
-        let client = Arc::new(ClientHandle { id, killed: AtomicBool::new(false), wake });
-        self.all.lock().insert(id, Arc::clone(&client));
-        client
+
+    /// Changes the level of later writes of all clients: `Synced`, or else `Accepted`.
+    pub fn set_level(&self, level: DurabilityLevel) {
+        self.level.store(if level == DurabilityLevel::Synced { 2 } else { 1 }, Ordering::Relaxed);
     }
-    pub fn remove(&self, id: u64) {
-        self.all.lock().remove(&id);
+
+    /// Whether SHUTDOWN was asked for.
+    pub fn shutdown_wanted(&self) -> bool {
+        self.shutdown.load(Ordering::Acquire)
     }
-    pub fn len(&self) -> usize {
-        self.all.lock().len()
+
+    /// Whether SHUTDOWN SAVE asked for a snapshot before the end.
+    pub fn shutdown_wants_snapshot(&self) -> bool {
+        self.shutdown_snapshot.load(Ordering::Acquire)
     }
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
+
+    /// Has a hook called when SHUTDOWN is asked for.
+    pub fn on_shutdown(&self, hook: Hook) {
+        self.hooks.lock().push(hook);
     }
-    pub fn all(&self) -> Vec<Arc<ClientHandle>> {
-        self.all.lock().values().cloned().collect()
+
+    /// Asks the daemon to stop.
+    pub fn shut_down(&self, with_snapshot: bool) {
+        self.shutdown_snapshot.store(with_snapshot, Ordering::Release);
+        self.shutdown.store(true, Ordering::Release);
+        self.hooks.lock().iter().for_each(|hook| hook());
     }
-}
-pub struct ClientHandle {
-    pub id: u64,
-    killed: AtomicBool,
-    wake: Hook,
-}
-impl ClientHandle {
-    pub fn is_killed(&self) -> bool {
-        self.killed.load(Ordering::SeqCst)
+
+    /// Counts an error reply by its class, the first word.
+    pub fn note_error(&self, text: &str) {
+        self.counters.error_replies.fetch_add(1, Ordering::Relaxed);
+        let class = text.split(' ').next().unwrap_or("ERR");
+        let mut errors = self.errors.lock();
+        if let Some(count) = errors.get_mut(class) {
+            *count += 1;
+        } else if errors.len() < ERROR_CLASSES_MAX {
+            errors.insert(class.to_owned(), 1);
+        }
     }
-    pub fn kill(&self) {
-        self.killed.store(true, Ordering::SeqCst);
-        (self.wake)();
+
+    /// Error replies by class.
+    pub fn errors(&self) -> Vec<(String, u64)> {
+        self.errors.lock().iter().map(|(class, count)| (class.clone(), *count)).collect()
+    }
+
+    /// CONFIG RESETSTAT.
+    pub fn reset_counts(&self) {
+        self.counters.reset();
+        self.errors.lock().clear();
+        self.command_counters.iter().for_each(CommandCounters::reset);
     }
 }

@@ -147,8 +147,9 @@ fn unsafe_stays_in_its_files_and_says_why() {
     for source in sources() {
         let allowed = UNSAFE_FILES.contains(&source.name.as_str());
         let lines: Vec<&str> = source.text.lines().collect();
-        for (number, line) in
-            source.code().filter(|(_, line)| line.contains(concat!("unsafe", " {")) || line.contains(concat!("unsafe", " impl")))
+        for (number, line) in source
+            .code()
+            .filter(|(_, line)| line.contains(concat!("unsafe", " {")) || line.contains(concat!("unsafe", " impl")))
         {
             let reason = lines[..number].iter().rev().take(12).any(|above| above.contains("SAFETY"));
             if !allowed || !reason {

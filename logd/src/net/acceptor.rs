@@ -119,7 +119,7 @@ impl Accepting {
     fn hand_over(&mut self, mut stream: Stream) {
         self.shared.counters.connections_received.fetch_add(1, Ordering::Relaxed);
         if !self.gate.enter() {
-            self.shared.counters.rejected.fetch_add(1, Ordering::Relaxed);
+            self.shared.counters.connections_rejected.fetch_add(1, Ordering::Relaxed);
             // A new socket has room for so little; if not, the client still sees it closed.
             let _ = stream.write(b"-ERR max number of clients reached\r\n");
             return;

@@ -4,18 +4,29 @@
 //! Next: string.rs for the plainest commands; executor.rs runs the table.
 
 pub mod bit;
+pub mod client;
+pub mod command;
+pub mod config;
+pub mod connection;
 pub mod counter;
 pub mod cursors;
 pub mod database;
+pub mod durability;
 pub mod errors;
 pub mod expiry;
+pub mod info;
 pub mod key;
 pub mod lcs;
 pub mod moment;
+pub mod multi;
 pub mod object;
+pub mod procedure;
 pub mod scan;
+pub mod server;
 pub mod set;
+pub mod slowlog;
 pub mod string;
+pub mod table;
 #[cfg(test)]
 mod tests;
 pub mod value;
