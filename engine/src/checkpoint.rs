@@ -133,7 +133,7 @@ pub struct Checkpoint {
 
 enum State {
     Begin,
-    Blocks(SnapshotWriter, Millis),
+    Blocks(Box<SnapshotWriter>, Millis),
     Sync(Written, Millis),
     Retire { oldest: Lsn },
     Remove,
@@ -215,14 +215,14 @@ impl Checkpoint {
             return Ok((State::Remove, CheckpointNext::Again));
         }
         let time = meta.time_millis;
-        let writer = SnapshotWriter::begin(disk, meta, parts)?;
+        let writer = Box::new(SnapshotWriter::begin(disk, meta, parts)?);
         Ok((State::Blocks(writer, time), CheckpointNext::Again))
     }
 
     fn write_blocks(
         &mut self,
         disk: &mut dyn Disk,
-        mut writer: SnapshotWriter,
+        mut writer: Box<SnapshotWriter>,
         time: Millis,
         now: Nanos,
     ) -> Result<(State, CheckpointNext), Error> {
@@ -320,5 +320,4 @@ fn remove(disk: &mut dyn Disk, name: &str) -> Result<(), Error> {
 }
 
 #[cfg(test)]
-#[path = "checkpoint_tests.rs"]
 mod tests;

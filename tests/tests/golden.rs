@@ -85,7 +85,7 @@ fn the_snapshot_decodes_to_its_values() {
     }
     let expected = SNAPSHOT_ROWS.iter().map(|row| (row.0, row.1, row.2.to_vec(), row.3.to_vec(), row.4));
     assert_eq!(rows, expected.collect::<Vec<_>>());
-    assert_eq!((digest, snapshot.trailer.digest), (SNAPSHOT_DIGEST, SNAPSHOT_DIGEST));
+    assert_eq!((digest.0, snapshot.trailer.digest), (SNAPSHOT_DIGEST.0, SNAPSHOT_DIGEST.0));
 }
 
 #[test]

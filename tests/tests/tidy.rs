@@ -38,8 +38,8 @@ const SEAM_WORDS: &[(&str, &[&str])] = &[
 const RANKS: &[(u8, &[&str])] = &[
     (0, &["units", "limits", "error", "durability", "prng", "mark", "clock"]),
     (1, &["options", "disk", "index"]),
-    (2, &["format"]),
-    (3, &["log", "snapshot", "manifest", "digest"]),
+    (2, &["format", "digest"]),
+    (3, &["log", "snapshot", "manifest"]),
     (4, &["core", "checkpoint", "recovery"]),
     (5, &["maintenance", "verify"]),
     (6, &["db"]),

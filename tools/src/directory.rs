@@ -252,7 +252,7 @@ fn snapshot_facts(snapshot: &Snapshot) -> SnapshotFacts {
         file_bytes: trailer.file_bytes,
         shards: u64::from(meta.shards),
         record_count: trailer.record_count,
-        digest: trailer.digest.to_string(),
+        digest: format!("{:032x}", trailer.digest),
         keyspaces: meta.keyspaces.iter().map(|definition| definition.name.clone()).collect(),
         blocks: blocks.collect(),
     }

@@ -11,7 +11,6 @@
 use super::damage::{Flaw, check_crc, check_equal, check_zero};
 use super::snapshot_block::BlockPlace;
 use super::{Field, fields};
-use crate::digest::Digest;
 use crate::limits::BLOCK_BYTES;
 use crate::units::{Lsn, Millis};
 use rkyv::util::AlignedVec;
@@ -150,7 +149,7 @@ pub struct Trailer {
     /// Length of the whole file.
     pub file_bytes: u64,
     /// Sum of the hashes of all records.
-    pub digest: Digest,
+    pub digest: u128,
 }
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned, Clone)]
@@ -372,7 +371,7 @@ pub fn encode_trailer(trailer: &Trailer) -> Vec<u8> {
         index_crc: trailer.index_crc.into(),
         reserved: [0; 4],
         file_bytes: trailer.file_bytes.into(),
-        digest: trailer.digest.0.to_le_bytes(),
+        digest: trailer.digest.to_le_bytes(),
     };
     bytes.crc = crc32fast::hash(bytes.as_bytes()).into();
     let mut block = bytes.as_bytes().to_vec();
@@ -400,6 +399,6 @@ pub fn decode_trailer(block: &[u8], file_bytes: u64) -> Result<Trailer, Flaw> {
         index_offset: bytes.index_offset.get(),
         index_crc: bytes.index_crc.get(),
         file_bytes: bytes.file_bytes.get(),
-        digest: Digest(u128::from_le_bytes(bytes.digest)),
+        digest: u128::from_le_bytes(bytes.digest),
     })
 }

@@ -51,6 +51,11 @@ pub struct LogPosition {
 }
 
 impl LogPosition {
+    /// The segment that is appended to: a gap in the LSNs stands at the head of a segment only, so one needs a new segment.
+    pub(super) fn appended_to(&self) -> Option<ActiveSegment> {
+        self.active.filter(|_| self.goes_on && self.next_lsn == self.last_lsn.next())
+    }
+
     /// A log that was never written.
     pub fn fresh(store: StoreId) -> LogPosition {
         LogPosition {

@@ -101,8 +101,8 @@ impl Segments {
         let bytes_next = last.map_or(SEGMENT_BYTES_MIN, |last| last.bytes.saturating_mul(GROWTH)).min(bytes_full);
         Segments {
             sealed: position.sealed.iter().copied().collect(),
-            ended: last.filter(|_| !position.goes_on),
-            active: last.filter(|_| position.goes_on),
+            ended: last.filter(|_| position.appended_to().is_none()),
+            active: last.filter(|_| position.appended_to().is_some()),
             active_end: position.active.map_or(0, |active| active.end),
             spares: VecDeque::new(),
             left_over: position.spare_files.clone(),

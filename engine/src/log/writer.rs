@@ -95,7 +95,7 @@ impl LogWriter {
             let file = disk.open(&segment_name(last.segment), OpenMode::Write)?;
             write_again(&mut *disk, file, last.proven, last.end)?;
             disk.sync(file)?;
-            if start.goes_on {
+            if start.appended_to().is_some() {
                 active = Some(Active { file, segment: last.segment, end: last.end });
             } else {
                 disk.close(file);

@@ -151,7 +151,7 @@ fn load_newest<L>(
 pub(crate) fn check_reference(store_id: u128, reference: &SnapshotReference, found: &Snapshot) -> Result<(), Error> {
     let expected = (store_id, reference.file_bytes, reference.digest, reference.record_count);
     let trailer = &found.trailer;
-    let actual = (found.meta.store_id, trailer.file_bytes, trailer.digest.0, trailer.record_count);
+    let actual = (found.meta.store_id, trailer.file_bytes, trailer.digest, trailer.record_count);
     if expected == actual {
         return Ok(());
     }

@@ -92,11 +92,11 @@ impl Snapshot {
 
     /// Compares the sum over all blocks with the trailer.
     pub fn check_digest(&self, digest: Digest) -> Result<(), Error> {
-        if digest == self.trailer.digest {
+        if digest == Digest(self.trailer.digest) {
             return Ok(());
         }
         let at = self.trailer.file_bytes - BLOCK + 64;
-        Err(corrupt("snapshot digest", &self.name, at, 'i', self.trailer.digest, digest).into())
+        Err(corrupt("snapshot digest", &self.name, at, 'i', Digest(self.trailer.digest), digest).into())
     }
 }
 

@@ -87,7 +87,7 @@ fn records_with_expiries_in_several_shards_and_keyspaces_round_trip() {
     let written = write(&mut *disk, &some_records());
     let (snapshot, records) = read_all(&mut *disk).unwrap();
     assert_eq!((snapshot.meta.clone(), records), (meta(9), some_records()));
-    assert_eq!(written.digest, snapshot.trailer.digest);
+    assert_eq!(written.digest.0, snapshot.trailer.digest);
     assert_eq!(written.file_bytes, storage.bytes(&snapshot.name).len() as u64);
 }
 

@@ -191,7 +191,7 @@ impl SnapshotWriter {
             index_offset,
             index_crc,
             file_bytes: index_offset + (index.len() + BLOCK_BYTES) as u64,
-            digest: self.digest,
+            digest: self.digest.0,
         };
         self.append(disk, &index)?;
         self.append(disk, &encode_trailer(&trailer))?;

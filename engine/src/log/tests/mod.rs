@@ -5,6 +5,8 @@
 
 mod durability;
 mod random;
+#[cfg(feature = "sim")]
+mod simulated;
 mod space;
 mod tails;
 mod waiting;

@@ -135,6 +135,35 @@ fn a_crash_in_the_first_write_after_a_cut_leads_to_the_same_cut() {
     assert_eq!(read(&third.storage, Lsn(1), proof(5)).unwrap().1, [1, 2, 5]);
 }
 
+#[test]
+fn what_a_failed_sync_left_in_the_page_cache_is_written_again_before_it_counts() {
+    let mut rig = Rig::new(options());
+    rig.synced(10);
+    rig.append(Written, 10);
+    rig.settle();
+    // The process ends here, the kernel keeps the pages: the batch is read, and nothing proves it.
+    rig.operations();
+    let (again, end) = Rig::reopen(&rig.storage, options());
+    assert_eq!((end.last_lsn, end.active.unwrap().proven), (Lsn(2), 8192), "the second batch proves the first");
+    assert_eq!(again.operations(), ["write durable", "sync"]);
+    again.storage.crash();
+    assert_eq!(read(&again.storage, Lsn(1), proof(2)).unwrap().1, [1, 2]);
+    let (end, _) = read(&again.storage, Lsn(1), proof(2)).unwrap();
+    let active = end.active.unwrap();
+    assert_eq!(active.proven, active.end, "what the manifest proves is not written again");
+}
+
+#[test]
+fn a_gap_in_the_lsns_starts_a_new_segment_even_after_a_clean_stop() {
+    let mut rig = Rig::new(options());
+    rig.synced(10);
+    let (end, _) = read(&rig.storage, Lsn(1), proof(1)).unwrap();
+    let position = LogPosition { next_lsn: Lsn(9), ..end.position(STORE, true) };
+    let mut again = Rig::start(rig.storage.copy(), &position, options());
+    assert_eq!(again.synced(10), Lsn(9));
+    assert_eq!(read(&again.storage, Lsn(1), proof(9)).unwrap().1, [1, 9]);
+}
+
 /// Three segments; the last one holds several batches. With the LSN at which its last batch begins.
 fn several() -> (TestStorage, u64) {
     let mut rig = Rig::new(options());
