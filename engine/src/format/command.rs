@@ -16,13 +16,52 @@
 //! Must not know: batches, LSNs, what the index does with an effect.
 //! Next: batch.rs carries frames; core/apply.rs applies them.
 
-use super::Cursor;
+use super::{Cursor, Field, packed};
 
 /// Bytes before a frame's body.
 pub const FRAME_HEADER_BYTES: usize = 8;
 
 const KIND_EFFECTS: u8 = 1;
 const KIND_CALL: u8 = 2;
+
+/// A frame's table.
+pub const FRAME_FIELDS: &[Field] = &packed([("body_bytes", 4), ("kind", 1), ("reserved", 3), ("body", 0)]);
+/// Table of effect 1.
+pub const PUT_FIELDS: &[Field] =
+    &packed([("effect", 1), ("keyspace", 2), ("key_bytes", 2), ("value_bytes", 4), ("key", 0), ("value", 0)]);
+/// Table of effect 2.
+pub const PUT_EXPIRY_FIELDS: &[Field] = &packed([
+    ("effect", 1),
+    ("keyspace", 2),
+    ("key_bytes", 2),
+    ("value_bytes", 4),
+    ("expiry_millis", 8),
+    ("key", 0),
+    ("value", 0),
+]);
+/// Table of effect 3.
+pub const DELETE_FIELDS: &[Field] = &packed([("effect", 1), ("keyspace", 2), ("key_bytes", 2), ("key", 0)]);
+/// Table of effect 4.
+pub const EXPIRE_FIELDS: &[Field] =
+    &packed([("effect", 1), ("keyspace", 2), ("key_bytes", 2), ("expiry_millis", 8), ("key", 0)]);
+/// Table of effect 5.
+pub const CLEAR_FIELDS: &[Field] = &packed([("effect", 1), ("keyspace", 2)]);
+/// Table of effect 6.
+pub const KEYSPACE_FIELDS: &[Field] = &packed([
+    ("effect", 1),
+    ("keyspace", 2),
+    ("level", 1),
+    ("routing", 1),
+    ("prefix_bytes", 2),
+    ("name_bytes", 1),
+    ("name", 0),
+]);
+/// Table of effect 7.
+pub const PROCEDURE_FIELDS: &[Field] =
+    &packed([("effect", 1), ("procedure", 4), ("version", 4), ("form", 1), ("name_bytes", 1), ("name", 0)]);
+/// Table of a call, which is the whole body of its frame.
+pub const CALL_FIELDS: &[Field] =
+    &packed([("procedure", 4), ("version", 4), ("time_millis", 8), ("seed", 8), ("effects_crc", 4), ("arguments", 0)]);
 
 /// One change of state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

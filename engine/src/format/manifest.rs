@@ -8,8 +8,8 @@
 //! Cases: m both slots damaged, n manifest missing beside data, o body or reference not believable.
 //! Next: ../manifest.rs keeps two of these.
 
-use super::Field;
 use super::damage::{Flaw, check_crc, check_zero};
+use super::{Field, fields};
 use crate::limits::BLOCK_BYTES;
 use crate::units::{Lsn, Millis, SegmentId};
 use rkyv::util::AlignedVec;
@@ -107,6 +107,26 @@ struct ReferenceV1 {
     time_millis: u64,
     record_count: u64,
 }
+
+/// Table of the body's root, which stands at the body's end.
+pub const BODY_FIELDS: &[Field] = fields!(ArchivedBodyV1 {
+    store_id: 16,
+    created_millis: 8,
+    segment_bytes: 8,
+    shards: 2,
+    time_millis: 8,
+    lsn_proof: 8,
+    segment_proof: 8,
+    clean: 32,
+    snapshots: 8,
+});
+
+/// Table of one element of `snapshots`.
+pub const REFERENCE_FIELDS: &[Field] =
+    fields!(ArchivedReferenceV1 { lsn: 8, file_bytes: 8, digest: 16, time_millis: 8, record_count: 8 });
+
+/// Bytes of the body's root.
+pub const BODY_ROOT_BYTES: usize = size_of::<ArchivedBodyV1>();
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]

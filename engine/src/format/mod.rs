@@ -67,12 +67,25 @@ use fields;
 /// One row of a format table: what docs/FORMAT.md must show too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Field {
-    /// Byte place in the structure.
+    /// Byte place in the structure; behind a field of no fixed width it is counted as if that one were empty.
     pub offset: usize,
-    /// Width in bytes; 0 for "the rest".
+    /// Width in bytes; 0 for "as long as another field says", or "the rest".
     pub bytes: usize,
     /// Name.
     pub name: &'static str,
+}
+
+/// Table of a structure that is written field by field, without a gap.
+const fn packed<const N: usize>(widths: [(&'static str, usize); N]) -> [Field; N] {
+    let mut table = [Field { offset: 0, bytes: 0, name: "" }; N];
+    let (mut row, mut offset) = (0, 0);
+    while row < N {
+        let (name, bytes) = widths[row];
+        table[row] = Field { offset, bytes, name };
+        offset += bytes;
+        row += 1;
+    }
+    table
 }
 
 /// Reads little-endian values from a slice, refusing to run past its end.

@@ -8,9 +8,9 @@
 //! Cases: a file length, b header, c metadata, d trailer, e index, f block header, g block payload, h record, i counts or digest.
 //! Next: snapshot_block.rs; snapshot/writer.rs puts them together.
 
-use super::Field;
 use super::damage::{Flaw, check_crc, check_equal, check_zero};
 use super::snapshot_block::BlockPlace;
+use super::{Field, fields};
 use crate::limits::BLOCK_BYTES;
 use crate::units::{Lsn, Millis};
 use rkyv::util::AlignedVec;
@@ -104,6 +104,15 @@ struct MetadataV1 {
     keyspaces: Vec<KeyspaceDefinition>,
     procedures: Vec<ProcedureDefinition>,
 }
+
+/// Table of the metadata's root, which stands at the metadata's end.
+pub const METADATA_FIELDS: &[Field] = fields!(ArchivedMetadataV1 { keyspaces: 8, procedures: 8 });
+/// Table of one element of `keyspaces`.
+pub const KEYSPACE_FIELDS: &[Field] =
+    fields!(ArchivedKeyspaceDefinition { keyspace: 2, level: 1, routing: 1, prefix_bytes: 2, name: 8 });
+/// Table of one element of `procedures`.
+pub const PROCEDURE_FIELDS: &[Field] =
+    fields!(ArchivedProcedureDefinition { procedure: 4, version: 4, form: 1, name: 8 });
 
 /// What a snapshot says about itself before its records.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -10,7 +10,7 @@
 
 use super::damage::{Flaw, check_crc, check_equal, check_zero};
 use super::snapshot::padded;
-use super::{Cursor, Field};
+use super::{Cursor, Field, packed};
 use crate::index::Entry;
 use crate::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use crate::units::{FileOffset, Lsn};
@@ -37,6 +37,13 @@ pub const BLOCK_FIELDS: &[Field] = &[
     Field { offset: 32, bytes: 8, name: "lsn" },
     Field { offset: 40, bytes: 8, name: "offset" },
 ];
+
+/// Table of a record without an expiry.
+pub const RECORD_FIELDS: &[Field] =
+    &packed([("key_bytes", 2), ("flags", 1), ("value_bytes", 4), ("key", 0), ("value", 0)]);
+/// Table of a record with an expiry.
+pub const RECORD_EXPIRY_FIELDS: &[Field] =
+    &packed([("key_bytes", 2), ("flags", 1), ("value_bytes", 4), ("expiry_millis", 8), ("key", 0), ("value", 0)]);
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned, Clone)]
 #[repr(C)]
