@@ -16,6 +16,7 @@ use crate::snapshot::Part;
 use crate::units::{Lsn, Millis, Nanos, SegmentId};
 use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Log, beyond this many times what triggers a checkpoint, that makes a running one hurry.
 const URGENT_FACTOR: u64 = 2;
@@ -143,9 +144,35 @@ impl MaintenanceNext {
     }
 }
 
+/// Remembers that somebody rang while the driver was busy. The disk's own waker would be used up by the first blocking operation of
+/// a step, and the driver would then sleep over work that it was told of.
+struct Bell {
+    rung: Arc<AtomicBool>,
+    disk: DiskWaker,
+}
+
+impl Bell {
+    fn new(disk: DiskWaker) -> Bell {
+        Bell { rung: Arc::new(AtomicBool::new(false)), disk }
+    }
+
+    fn waker(&self) -> DiskWaker {
+        let (rung, disk) = (Arc::clone(&self.rung), self.disk.clone());
+        DiskWaker(Arc::new(move || {
+            rung.store(true, Ordering::SeqCst);
+            disk.wake();
+        }))
+    }
+
+    fn take(&self) -> bool {
+        self.rung.swap(false, Ordering::SeqCst)
+    }
+}
+
 /// The maintenance driver of one store.
 pub struct Maintenance {
     disk: Box<dyn Disk>,
+    bell: Bell,
     core: Arc<Core>,
     desk: Arc<Desk>,
     preparer: Preparer,
@@ -168,10 +195,12 @@ impl Maintenance {
         now: Nanos,
     ) -> Maintenance {
         let preparer = Preparer::new(Arc::clone(&core.log));
-        core.log.set_preparer(disk.waker());
+        let bell = Bell::new(disk.waker());
+        core.log.set_preparer(bell.waker());
         desk.state.lock().newest = newest_lsn(manifest.manifest());
         Maintenance {
             disk,
+            bell,
             core,
             desk,
             preparer,
@@ -185,7 +214,7 @@ impl Maintenance {
 
     /// Ends a `wait` from another thread.
     pub fn waker(&self) -> DiskWaker {
-        self.disk.waker()
+        self.bell.waker()
     }
 
     /// Does one bounded piece of each kind of work.
@@ -202,6 +231,9 @@ impl Maintenance {
 
     /// Blocks until there is something to do.
     pub fn wait(&mut self, next: MaintenanceNext, now: Nanos) {
+        if self.bell.take() {
+            return;
+        }
         match next {
             MaintenanceNext::Again => {}
             MaintenanceNext::Until(at) => self.disk.wait(Some(at.since(now))),

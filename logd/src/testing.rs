@@ -67,9 +67,15 @@ impl Client {
 
     /// Runs a request and does not wait for a later reply.
     pub fn start(&mut self, daemon: &Daemon, words: &[&[u8]]) {
-        match run(&daemon.shared, &mut self.session, words, &mut self.out) {
+        let outcome = loop {
+            match run(&daemon.shared, &mut self.session, words, &mut self.out) {
+                Outcome::Busy => daemon.shared.db.wait_writable(None).unwrap(),
+                outcome => break outcome,
+            }
+        };
+        match outcome {
             Outcome::Done(ticket) => self.ticket = ticket,
-            Outcome::Busy => panic!("the log was busy"),
+            Outcome::Busy => unreachable!("it was waited for"),
             Outcome::Close => self.is_closed = true,
             Outcome::Later(later) => self.later = Some(later),
         }
