@@ -2,15 +2,16 @@
 //! Guarantees: an accepted vote is done when its ticket is released at the level of the run; rejected ones change nothing
 //! and are done at once.
 //! Must not know: when calls start.
-//! Next: stand_in.rs has the procedures.
+//! Next: the daemon's procedures/voter.rs.
 
 use super::replies::{outcome, totals, unexpected};
 use super::wire::{Parsed, Reply, parse};
-use super::{CONTESTANT_NAMES, TargetError, VoterTarget, stand_in};
+use super::{TargetError, VoterTarget};
 use crate::driver::{Done, Lost, Session};
 use crate::workload::Outcome;
 use crate::workload::calls::Vote;
 use crate::workload::votes::Totals;
+use logd::voter;
 use logd_engine::error::Refused;
 use logd_engine::{Db, DurabilityLevel, Error, Options, Ticket};
 use std::collections::VecDeque;
@@ -29,7 +30,7 @@ impl EmbeddedTarget {
     pub fn open(directory: &Path, level: DurabilityLevel) -> Result<EmbeddedTarget, TargetError> {
         let options = Options { durability: level, ..Options::default() };
         let builder = Db::builder(directory).options(options);
-        let db = stand_in::procedures().into_iter().fold(builder, |builder, one| builder.register(one)).open()?;
+        let db = voter::procedures().into_iter().fold(builder, |builder, one| builder.register(one)).open()?;
         Ok(EmbeddedTarget { db, level, place: directory.display().to_string() })
     }
 
@@ -63,8 +64,7 @@ impl VoterTarget for EmbeddedTarget {
     }
 
     fn prepare(&self, contestants: u32) -> Result<(), TargetError> {
-        let names = CONTESTANT_NAMES[..contestants as usize].join(",");
-        self.ask("voter_init", &[&contestants.to_string(), &names]).map(drop)
+        self.ask("voter_init", &[&contestants.to_string()]).map(drop)
     }
 
     fn totals(&self, _contestants: u32) -> Result<Totals, TargetError> {

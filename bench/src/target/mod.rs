@@ -6,7 +6,6 @@
 mod embedded;
 mod replies;
 mod resp;
-mod stand_in;
 mod watch;
 mod wire;
 
@@ -17,21 +16,7 @@ use crate::driver::{Lost, Session};
 use crate::workload::calls::Vote;
 use crate::workload::votes::Totals;
 
-/// Names of the contestants, as far as they are used.
-pub const CONTESTANT_NAMES: [&str; 12] = [
-    "Edwina Burnam",
-    "Tabatha Gehling",
-    "Kelly Clauss",
-    "Jessie Alloway",
-    "Alana Bregman",
-    "Jessie Eichman",
-    "Allie Rogalski",
-    "Nita Coster",
-    "Kurt Walser",
-    "Ericka Dieter",
-    "Loraine Nygren",
-    "Tania Mattioli",
-];
+pub use logd::voter::NAMES as CONTESTANT_NAMES;
 
 /// Why a target cannot be used.
 #[derive(Debug, thiserror::Error)]

@@ -141,9 +141,13 @@ fn a_volatile_keyspace_is_not_logged_but_its_definition_is() {
 #[test]
 fn a_view_does_not_see_what_comes_after_it() {
     let fixture = fixture();
-    (0..100u8).for_each(|byte| drop(fixture.put(&[byte], b"old")));
+    for byte in 0..100u8 {
+        fixture.put(&[byte], b"old");
+    }
     let view = fixture.core.view();
-    (0..100u8).step_by(2).for_each(|byte| drop(fixture.put(&[byte], b"new")));
+    for byte in (0..100u8).step_by(2) {
+        fixture.put(&[byte], b"new");
+    }
     fixture.core.write(Scope::All, None, |t| Ok(t.delete(fixture.things, &[1]))).expect("room");
     let forward: Vec<_> = view.prefix(fixture.things, b"", Direction::Forward).map(|(key, _)| key[0]).collect();
     let backward: Vec<_> = view.prefix(fixture.things, b"", Direction::Backward).map(|(key, _)| key[0]).collect();
@@ -172,8 +176,8 @@ fn a_watch_notices_changes_deletes_expiries_and_clears_of_its_key_only() {
     type Change = fn(&mut Transaction<'_>, Keyspace);
     let changes: [(Change, bool); 5] = [
         (|t, k| t.put(k, b"w", b"2", None).expect("short"), true),
-        (|t, k| drop(t.delete(k, b"w")), true),
-        (|t, k| drop(t.set_expiry(k, b"w", Some(Millis(u64::MAX / 2)))), true),
+        (|t, k| assert!(t.delete(k, b"w")), true),
+        (|t, k| assert!(t.set_expiry(k, b"w", Some(Millis(u64::MAX / 2)))), true),
         (|t, k| t.clear(k), true),
         (|t, k| t.put(k, b"other", b"2", None).expect("short"), false),
     ];
@@ -181,7 +185,11 @@ fn a_watch_notices_changes_deletes_expiries_and_clears_of_its_key_only() {
         let fixture = fixture();
         fixture.put(b"w", b"1");
         let watch = fixture.core.watch(fixture.things, b"w");
-        fixture.core.write(Scope::All, None, |t| Ok(change(t, fixture.things))).expect("room");
+        let run = |t: &mut Transaction<'_>| {
+            change(t, fixture.things);
+            Ok(())
+        };
+        fixture.core.write(Scope::All, None, run).expect("room");
         assert_eq!(watch.is_touched(), touched, "change {number}");
     }
 }

@@ -21,6 +21,22 @@ pub const OVER_LIMIT: i64 = 2;
 /// Procedures that change nothing.
 pub const READERS: &[&str] = &["voter_results", "voter_states"];
 
+/// Names of the first contestants.
+pub const NAMES: [&str; 12] = [
+    "Ada Sorensen",
+    "Boris Lindqvist",
+    "Carla Okafor",
+    "Dmitri Alvarez",
+    "Elif Novak",
+    "Farid Jensen",
+    "Greta Moreau",
+    "Hana Castillo",
+    "Ivo Petrov",
+    "Jutta Mbeki",
+    "Kemal Rossi",
+    "Lena Takahashi",
+];
+
 const KEYSPACE: &str = "voter";
 const LIMIT_DEFAULT: u64 = 2;
 const PHONES_PER_AREA: u64 = 10_000_000;
@@ -29,7 +45,7 @@ const KEY_COUNT: &[u8] = b"n";
 
 /// The procedures of Voter.
 ///
-/// `voter_init COUNT NAME,NAME,…`: the number of contestants there are; does nothing if there are some.
+/// `voter_init COUNT [NAME,NAME,…]`: the number of contestants there are; does nothing if there are some.
 /// `vote PHONE CONTESTANT [LIMIT]`: 0, 1 or 2. `voter_results`: rows of name, number, votes; most votes first.
 /// `voter_states`: rows of number, state, votes, where there are votes.
 pub fn procedures() -> Vec<Procedure> {
@@ -136,8 +152,10 @@ fn add_one(context: &mut Context<'_, '_>, key: &[u8]) -> Result<(), Error> {
 
 fn init(context: &mut Context<'_, '_>, arguments: &[u8]) -> Result<Vec<u8>, Error> {
     let words = decode_arguments(arguments)?;
-    let [wanted, names] = words.as_slice() else {
-        return Err(refused("ERR voter_init takes COUNT NAME,NAME,..."));
+    let (wanted, names): (_, &[u8]) = match words.as_slice() {
+        [wanted] => (*wanted, b""),
+        [wanted, names] => (*wanted, names),
+        _ => return Err(refused("ERR voter_init takes COUNT [NAME,NAME,...]")),
     };
     let wanted = number(wanted, "count")?;
     if !(1..=CONTESTANTS_MAX).contains(&wanted) {
@@ -147,17 +165,19 @@ fn init(context: &mut Context<'_, '_>, arguments: &[u8]) -> Result<Vec<u8>, Erro
     if there > 0 {
         return Ok(Reply::of_integer(there as i64));
     }
-    let names = names.split(|byte| *byte == b',').filter(|name| !name.is_empty());
-    let mut made: u64 = 0;
-    for (name, number) in names.zip(1..=wanted) {
-        context.put(context.keyspace(0), &key_of_name(number as u32), name, None)?;
-        made = number;
+    let mut given = names.split(|byte| *byte == b',').filter(|name| !name.is_empty());
+    for number in 1..=wanted as u32 {
+        let name = given.next().map_or_else(|| name_of(number).into_bytes(), <[u8]>::to_vec);
+        context.put(context.keyspace(0), &key_of_name(number), &name, None)?;
     }
-    if made == 0 {
-        return Err(refused("ERR there must be a name"));
-    }
-    context.put(context.keyspace(0), KEY_COUNT, &made.to_le_bytes(), None)?;
-    Ok(Reply::of_integer(made as i64))
+    context.put(context.keyspace(0), KEY_COUNT, &wanted.to_le_bytes(), None)?;
+    Ok(Reply::of_integer(wanted as i64))
+}
+
+/// The name of a contestant that was given none.
+pub fn name_of(number: u32) -> String {
+    let known = number.checked_sub(1).and_then(|place| NAMES.get(place as usize));
+    known.map_or_else(|| format!("Contestant {number}"), |name| (*name).to_owned())
 }
 
 fn contestants(context: &Context<'_, '_>) -> std::ops::RangeInclusive<u32> {

@@ -139,7 +139,8 @@ fn calls_on_names_fail_as_arranged() {
     let storage = simulated(0);
     storage.put("log", &[0; 4096]);
     let mut disk = storage.disk().unwrap();
-    let calls: [(SimOperation, fn(&mut dyn Disk) -> Result<(), DiskError>); 4] = [
+    type Step = fn(&mut dyn Disk) -> Result<(), DiskError>;
+    let calls: [(SimOperation, Step); 4] = [
         (SimOperation::Open, |disk| disk.open("log", OpenMode::Read).map(drop)),
         (SimOperation::Rename, |disk| disk.rename("log", "other")),
         (SimOperation::SyncDirectory, |disk| disk.sync_directory("")),
