@@ -74,7 +74,7 @@ impl Source {
 
     fn is_test(&self) -> bool {
         let name = self.name.as_str();
-        let places = ["/tests/", "/examples/", "test_", "_tests.rs"];
+        let places = ["/tests/", "/examples/", "test_", "/testing.rs", "_tests.rs"];
         name.starts_with("tests/")
             || name.ends_with("/tests.rs")
             || name.ends_with("/conformance.rs")

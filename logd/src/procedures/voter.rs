@@ -300,7 +300,8 @@ mod tests {
             ("vote", &["1", "1", ""]),
             ("vote", &["1", "1", "1", "1"]),
             ("voter_init", &["0", "a"]),
-            ("voter_init", &["1", ","]),
+            ("voter_init", &["x"]),
+            ("voter_init", &["1", "a", "b"]),
             ("voter_results", &["1"]),
         ] {
             let error = call(&db, name, words).unwrap_err();
