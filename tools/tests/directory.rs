@@ -1,6 +1,8 @@
 //! The tools over real stores: made by the engine, damaged by hand, read by the program itself.
 //! Goal: exit codes, digests and live reading as the user meets them.
 
+#![expect(clippy::unwrap_used, reason = "everything in this file is a test")]
+
 use logd_engine::{Db, DurabilityLevel, Options};
 use std::fs;
 use std::path::Path;
