@@ -5,8 +5,8 @@
 //! Next: stand_in.rs has the procedures.
 
 use super::replies::{outcome, totals, unexpected};
-use super::wire::{Parsed, Reply, parse};
-use super::{CONTESTANT_NAMES, TargetError, VoterTarget, stand_in};
+use super::wire::Reply;
+use super::{TargetError, VoterTarget, stand_in};
 use crate::driver::{Done, Lost, Session};
 use crate::workload::Outcome;
 use crate::workload::calls::Vote;
@@ -36,10 +36,10 @@ impl EmbeddedTarget {
     fn ask(&self, procedure: &str, words: &[&str]) -> Result<Reply, TargetError> {
         let (reply, ticket) = self.db.call(procedure, &arguments(words), None)?;
         self.db.wait(ticket, None)?;
-        match parse(&reply) {
-            Parsed::Whole(reply @ Reply::Error(_), _) => Err(unexpected(procedure, &reply)),
-            Parsed::Whole(reply, _) => Ok(reply),
-            _ => Err(unexpected(procedure, &Reply::Bulk(reply))),
+        match stand_in::reply(&reply) {
+            Some(reply @ Reply::Error(_)) => Err(unexpected(procedure, &reply)),
+            Some(reply) => Ok(reply),
+            None => Err(unexpected(procedure, &Reply::Bulk(reply))),
         }
     }
 }
@@ -63,8 +63,7 @@ impl VoterTarget for EmbeddedTarget {
     }
 
     fn prepare(&self, contestants: u32) -> Result<(), TargetError> {
-        let names = CONTESTANT_NAMES[..contestants as usize].join(",");
-        self.ask("voter_init", &[&contestants.to_string(), &names]).map(drop)
+        self.ask("voter_init", &[&contestants.to_string()]).map(drop)
     }
 
     fn totals(&self, _contestants: u32) -> Result<Totals, TargetError> {
@@ -112,10 +111,7 @@ impl Session<Vote> for EmbeddedSession {
         let (phone, contestant) = (vote.phone.to_string(), vote.contestant.to_string());
         match self.db.call("vote", &arguments(&[&phone, &contestant, &self.max_votes]), Some(self.level)) {
             Ok((reply, ticket)) => {
-                let outcome = match parse(&reply) {
-                    Parsed::Whole(reply, _) => outcome(&reply),
-                    _ => Outcome::Aborted,
-                };
+                let outcome = stand_in::reply(&reply).map_or(Outcome::Aborted, |reply| outcome(&reply));
                 match outcome {
                     Outcome::Code(_) if ticket.lsn != Ticket::NOTHING.lsn => {
                         self.waiting.push_back((token, ticket, outcome));

@@ -127,7 +127,7 @@ impl VoterTarget for ServerTarget {
         let names = &CONTESTANT_NAMES[..contestants as usize];
         if self.form == ProcedureForm::Fcall {
             let count = contestants.to_string();
-            ask_ok(&mut wire, &[b"FCALL", b"voter_init", b"0", count.as_bytes(), names.join(",").as_bytes()])?;
+            ask_ok(&mut wire, &[b"FCALL", b"voter_init", b"0", count.as_bytes()])?;
             return Ok(());
         }
         for (name, number) in names.iter().zip(1..) {

@@ -1,8 +1,10 @@
 //! STAND-IN for `logd::voter::procedures` until that is merged: the same names, arguments and replies, in the plainest form.
 //! Guarantees: the result codes and the order of checks are those of VoltDB's Vote.
 //! Must not know: who calls.
-//! Next: delete this file and register `logd::voter::procedures()` in embedded.rs instead.
+//! Next: when `logd::voter` is there, `procedures` and `reply` below become calls of it; nothing else changes.
 
+use super::CONTESTANT_NAMES;
+use super::wire::{Parsed, Reply, parse};
 use crate::workload::area_codes;
 use logd_engine::error::Refused;
 use logd_engine::{Context, Error, Procedure};
@@ -19,10 +21,18 @@ pub fn procedures() -> Vec<Procedure> {
     ]
 }
 
+/// Reads what a procedure returned.
+pub fn reply(bytes: &[u8]) -> Option<Reply> {
+    match parse(bytes) {
+        Parsed::Whole(reply, _) => Some(reply),
+        Parsed::Partial | Parsed::Broken => None,
+    }
+}
+
 fn init(context: &mut Context<'_, '_>, arguments: &[u8]) -> Result<Vec<u8>, Error> {
     let words = words(arguments);
-    let names = words.get(1).map_or("", |names| names.as_str());
-    for (name, number) in names.split(',').zip(1..) {
+    let count = words.first().and_then(|count| count.parse().ok()).unwrap_or(0);
+    for (name, number) in CONTESTANT_NAMES.iter().take(count).zip(1..) {
         context.put(context.keyspace(0), i32::to_string(&number).as_bytes(), name.as_bytes(), None)?;
     }
     Ok(b"+OK\r\n".to_vec())
