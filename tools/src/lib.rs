@@ -19,7 +19,14 @@ use std::process::ExitCode;
 
 /// Parses the command line and runs it.
 pub fn main() -> ExitCode {
-    let arguments = command::Arguments::parse();
+    let arguments = match command::Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            let wrong = error.use_stderr();
+            let _ = error.print();
+            return ExitCode::from(if wrong { command::EXIT_USAGE } else { command::EXIT_OK });
+        }
+    };
     let output = render::Output::new(arguments.json);
     match command::run(&arguments.command, &output) {
         Ok(code) => ExitCode::from(code),

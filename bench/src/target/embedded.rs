@@ -37,11 +37,19 @@ impl EmbeddedTarget {
     fn ask(&self, procedure: &str, words: &[&str]) -> Result<Reply, TargetError> {
         let (reply, ticket) = self.db.call(procedure, &arguments(words), None)?;
         self.db.wait(ticket, None)?;
-        match parse(&reply) {
-            Parsed::Whole(reply @ Reply::Error(_), _) => Err(unexpected(procedure, &reply)),
-            Parsed::Whole(reply, _) => Ok(reply),
-            _ => Err(unexpected(procedure, &Reply::Bulk(reply))),
+        match reply_of(&reply) {
+            Some(reply @ Reply::Error(_)) => Err(unexpected(procedure, &reply)),
+            Some(reply) => Ok(reply),
+            None => Err(unexpected(procedure, &Reply::Bulk(reply))),
         }
+    }
+}
+
+/// What a procedure replied: a reply of the protocol as it stands. `None` at damage.
+fn reply_of(bytes: &[u8]) -> Option<Reply> {
+    match parse(bytes) {
+        Parsed::Whole(reply, _) => Some(reply),
+        Parsed::Partial | Parsed::Broken => None,
     }
 }
 
@@ -112,10 +120,7 @@ impl Session<Vote> for EmbeddedSession {
         let (phone, contestant) = (vote.phone.to_string(), vote.contestant.to_string());
         match self.db.call("vote", &arguments(&[&phone, &contestant, &self.max_votes]), Some(self.level)) {
             Ok((reply, ticket)) => {
-                let outcome = match parse(&reply) {
-                    Parsed::Whole(reply, _) => outcome(&reply),
-                    _ => Outcome::Aborted,
-                };
+                let outcome = reply_of(&reply).map_or(Outcome::Aborted, |reply| outcome(&reply));
                 match outcome {
                     Outcome::Code(_) if ticket.lsn != Ticket::NOTHING.lsn => {
                         self.waiting.push_back((token, ticket, outcome));

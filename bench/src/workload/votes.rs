@@ -5,7 +5,7 @@
 //! Next: report.rs prints; target/ fetches the totals.
 
 use super::area_codes::state_of;
-use super::calls::{CallGenerator, Vote};
+use super::calls::{CONTESTANT_INVALID, CallGenerator, Vote};
 use super::{Outcome, Workload};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -81,7 +81,9 @@ impl Tally {
         if measured {
             self.measured.count(outcome);
         }
-        if outcome == Outcome::Code(CODE_ACCEPTED) || outcome == Outcome::Unknown {
+        // A call for nobody cannot have counted, whether its reply came or not.
+        let may_count = outcome == Outcome::Unknown && vote.contestant != CONTESTANT_INVALID;
+        if outcome == Outcome::Code(CODE_ACCEPTED) || may_count {
             let cell = self.cells.entry((vote.contestant, state_of(vote.area_code()))).or_default();
             match outcome {
                 Outcome::Unknown => cell.unknown += 1,
@@ -251,6 +253,14 @@ mod tests {
         assert!(tally.check(&Totals::default(), &totals(1)).agrees());
         assert!(tally.check(&Totals::default(), &totals(2)).agrees());
         assert!(!tally.check(&Totals::default(), &totals(3)).agrees());
+    }
+
+    #[test]
+    fn a_call_for_nobody_widens_nothing() {
+        let mut tally = Tally::default();
+        tally.note(&Vote { contestant: CONTESTANT_INVALID, ..VOTE }, Outcome::Unknown, true);
+        let check = tally.check(&Totals::default(), &Totals::default());
+        assert_eq!((check.compared, check.unknown, check.agrees()), (0, 1, true));
     }
 
     #[test]

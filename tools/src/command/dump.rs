@@ -28,7 +28,7 @@ Without --log, --snapshots or --manifest all three are shown. JSON comes as one 
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
     /// Directory of the store.
-    #[arg(value_name = "DIR")]
+    #[arg(value_name = "DIR", required = true)]
     place: Option<Place>,
     /// Show the log.
     #[arg(long)]
