@@ -128,7 +128,7 @@ fn measure(arguments: &VoterArguments, target: &dyn VoterTarget) -> Run {
     for (workload, lost) in results {
         tally.add(&workload.tally);
         if let Some(lost) = lost {
-            eprintln!("logbench: a session was {lost}");
+            eprintln!("logbench: a session was lost: {lost}");
         }
     }
     let measures = shared.iter().map(|measures| lock(measures).clone()).collect();

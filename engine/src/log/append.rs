@@ -63,6 +63,8 @@ pub(super) enum Sleep {
     Disk,
     /// Waits for nothing, or for the lag to be due.
     Timer(Option<Nanos>),
+    /// Waits a moment for the open batch to have so many frames.
+    Company(u32),
 }
 
 /// The state under the mutex.
@@ -406,6 +408,7 @@ impl Shared {
                 let large = bytes >= self.queue.bytes_max() / 2;
                 self.queue.synced_wanted() || self.queue.written_wanted() || large || timer_late
             }
+            Sleep::Company(frames) => self.queue.frame_count() >= frames || bytes >= self.queue.bytes_max() / 2,
         };
         if wake {
             self.sleep = Sleep::Awake;

@@ -13,6 +13,12 @@ use std::collections::VecDeque;
 /// A second batch is put in flight only when the open one has so many bytes: below, one larger batch costs less.
 pub(super) const OVERLAP_BYTES: usize = 64 << 10;
 
+/// From so many frames on, a batch shows that many are waiting at a time, and the next one may wait for company.
+const COMPANY_FRAMES: u32 = 4;
+
+/// Longest wait for company.
+const COMPANY_WAIT: Nanos = Nanos(200_000);
+
 #[derive(Clone, Copy, Debug)]
 struct Flight {
     token: u64,
@@ -33,6 +39,9 @@ pub(super) struct GroupCommit {
     wanted_first: Option<Lsn>,
     wanted_last: Lsn,
     flights_max: usize,
+    /// The open batch may wait for so many frames, until that time.
+    company: u32,
+    company_until: Nanos,
 }
 
 /// What the machine is told about the queue.
@@ -40,6 +49,9 @@ pub(super) struct GroupCommit {
 pub(super) struct QueueView {
     /// Bytes of the open batch; 0 for none.
     pub bytes: usize,
+    /// Frames of the open batch.
+    pub frames: u32,
+    pub now: Nanos,
     pub first_lsn: Lsn,
     pub synced_wanted: bool,
     pub written_wanted: bool,
@@ -76,6 +88,8 @@ pub(super) enum Action {
     Disk,
     /// Wait for a time.
     Until(Nanos),
+    /// Wait for that time or until the open batch has so many frames.
+    Company { until: Nanos, frames: u32 },
     /// Nothing to do.
     Idle,
 }
@@ -91,6 +105,8 @@ impl GroupCommit {
             wanted_first: None,
             wanted_last: last_lsn,
             flights_max,
+            company: 0,
+            company_until: Nanos(0),
         }
     }
 
@@ -137,6 +153,17 @@ impl GroupCommit {
         assert!(last_lsn > self.taken, "group commit: batches are submitted in LSN order");
         self.taken = last_lsn;
         self.flights.push_back(Flight { token, last_lsn, durable, done: false });
+    }
+
+    /// A batch of so many frames was submitted. Those it answers come again a moment after those that waited meanwhile, so the
+    /// next one can have twice as many.
+    pub fn expect_company(&mut self, frames: u32) {
+        self.company = if frames >= COMPANY_FRAMES { frames * 2 } else { 0 };
+    }
+
+    /// A durable write has ended that took so long: no batch waits longer than that for company.
+    pub fn rest(&mut self, now: Nanos, took: Nanos) {
+        self.company_until = now.after(took.min(COMPANY_WAIT));
     }
 
     /// The batch just submitted must be synced, though it was not written durably.
@@ -210,6 +237,10 @@ impl GroupCommit {
             let overlaps = self.flights.len() < self.flights_max && view.bytes >= OVERLAP_BYTES;
             return overlaps.then_some(Action::Take { durable: flight.durable });
         }
+        let urgent = view.full || view.lag_due || view.closing || view.sync_asked >= view.first_lsn;
+        if must_sync && !urgent && view.frames < self.company && view.now < self.company_until {
+            return Some(Action::Company { until: self.company_until, frames: self.company });
+        }
         Some(Action::Take { durable: must_sync && !self.is_dirty() })
     }
 
@@ -232,6 +263,8 @@ mod tests {
 
     const EMPTY: QueueView = QueueView {
         bytes: 0,
+        frames: 0,
+        now: Nanos(0),
         first_lsn: Lsn(1),
         synced_wanted: false,
         written_wanted: false,
@@ -277,6 +310,26 @@ mod tests {
         assert_eq!((commit.written(), commit.synced()), (Lsn(0), Lsn(0)), "only a completed prefix counts");
         commit.completed(1);
         assert_eq!((commit.written(), commit.synced()), (Lsn(9), Lsn(9)));
+    }
+
+    #[test]
+    fn after_a_batch_of_many_the_next_one_waits_a_moment_for_company() {
+        let mut commit = machine();
+        commit.started(1, Lsn(10), true);
+        commit.expect_company(10);
+        commit.completed(1);
+        commit.rest(Nanos(1000), Nanos(50));
+        let few = QueueView { synced_wanted: true, frames: 3, now: Nanos(1000), ..open(11) };
+        assert_eq!(commit.decide(&few), Action::Company { until: Nanos(1050), frames: 20 });
+        assert_eq!(commit.decide(&QueueView { frames: 20, ..few }), Action::Take { durable: true });
+        assert_eq!(commit.decide(&QueueView { now: Nanos(1050), ..few }), Action::Take { durable: true });
+        assert_eq!(commit.decide(&QueueView { sync_asked: Lsn(11), ..few }), Action::Take { durable: true });
+        commit.started(2, Lsn(13), true);
+        commit.expect_company(3);
+        commit.completed(2);
+        commit.rest(Nanos(2000), Nanos(50));
+        let one = QueueView { synced_wanted: true, frames: 1, now: Nanos(2000), ..open(14) };
+        assert_eq!(commit.decide(&one), Action::Take { durable: true }, "few do not wait");
     }
 
     #[test]

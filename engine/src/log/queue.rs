@@ -139,6 +139,10 @@ impl Queue {
         self.frame_count == 0
     }
 
+    pub fn frame_count(&self) -> u32 {
+        self.frame_count
+    }
+
     pub fn first_lsn(&self) -> Lsn {
         Lsn(self.next_lsn.0 - u64::from(self.frame_count))
     }

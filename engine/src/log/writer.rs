@@ -148,7 +148,7 @@ impl LogWriter {
                     Ok(())
                 }
                 (Action::Disk, _) => return Next::Disk,
-                (Action::Until(at), _) => return Next::Until(at),
+                (Action::Until(at) | Action::Company { until: at, .. }, _) => return Next::Until(at),
                 (Action::Idle, _) => return self.idle(),
                 (Action::Take { .. } | Action::Switch, None) => unreachable!("a batch is taken with the decision"),
             };
@@ -185,7 +185,9 @@ impl LogWriter {
         for completion in done.drain(..) {
             self.in_flight -= 1;
             if let Some(at) = self.timed.iter().position(|(token, _)| *token == completion.token) {
-                self.log.tally.sync(now.since(self.timed.swap_remove(at).1));
+                let took = now.since(self.timed.swap_remove(at).1);
+                self.log.tally.sync(took);
+                self.commit.rest(now, took);
             }
             match completion.result {
                 Ok(()) if self.log.failure().is_none() => self.commit.completed(completion.token),
@@ -221,6 +223,7 @@ impl LogWriter {
             Action::Disk => Sleep::Disk,
             Action::Until(at) => Sleep::Timer(Some(at)),
             Action::Idle => Sleep::Timer(None),
+            Action::Company { frames, .. } => Sleep::Company(frames),
             _ => Sleep::Awake,
         };
         let mut spare = None;
@@ -319,6 +322,7 @@ impl LogWriter {
         self.next_sequence += 1;
         let token = self.token();
         self.commit.started(token, header.last_lsn(), durable);
+        self.commit.expect_company(header.frame_count);
         self.log.tally.batch(buffer.len() as u64);
         if durable {
             self.timed.push((token, self.now));
@@ -355,6 +359,8 @@ impl Shared {
         let due_at = self.lag.due_at(self.queue.lag());
         QueueView {
             bytes,
+            frames: self.queue.frame_count(),
+            now,
             first_lsn: self.queue.first_lsn(),
             synced_wanted: self.queue.synced_wanted(),
             written_wanted: self.queue.written_wanted(),

@@ -13,6 +13,7 @@ use crate::shared::Shared;
 use logd_engine::Stats;
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 const FLAGS: &[&str] = &["loading", "stale"];
 
@@ -180,7 +181,9 @@ fn persistence(call: &Call<'_>, stats: &Stats, text: &mut String) {
     line(text, "aof_current_rewrite_time_sec", if stats.snapshots.running { 0 } else { -1 });
     line(text, "aof_last_bgrewrite_status", status(is_good));
     line(text, "aof_rewrites", stats.snapshots.rows.len());
-    line(text, "aof_last_write_status", status(stats.failure.is_none()));
+    // A full disk refuses writes too, until there is space again; a log that is only busy does not.
+    let is_writable = call.shared.db.wait_writable(Some(Duration::ZERO)).is_ok();
+    line(text, "aof_last_write_status", status(is_writable));
     line(text, "aof_last_cow_size", 0);
     line(text, "aof_current_size", stats.log.bytes);
     line(text, "aof_base_size", last.map_or(0, |row| row.bytes));
