@@ -16,6 +16,9 @@ pub(super) const OVERLAP_BYTES: usize = 64 << 10;
 /// From so many frames on, a batch shows that many are waiting at a time, and the next one may wait for company.
 const COMPANY_FRAMES: u32 = 4;
 
+/// A batch that has so many frames shares its sync well enough and waits no longer.
+const COMPANY_FRAMES_MAX: u32 = 32;
+
 /// Longest wait for company.
 const COMPANY_WAIT: Nanos = Nanos(200_000);
 
@@ -158,7 +161,7 @@ impl GroupCommit {
     /// A batch of so many frames was submitted. Those it answers come again a moment after those that waited meanwhile, so the
     /// next one can have twice as many.
     pub fn expect_company(&mut self, frames: u32) {
-        self.company = if frames >= COMPANY_FRAMES { frames * 2 } else { 0 };
+        self.company = if frames >= COMPANY_FRAMES { (frames * 2).min(COMPANY_FRAMES_MAX) } else { 0 };
     }
 
     /// A durable write has ended that took so long: no batch waits longer than that for company.

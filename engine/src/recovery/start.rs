@@ -239,7 +239,16 @@ fn keep_cuts<L: LogReader>(
     let mut all = Vec::new();
     for cut in &tail.cuts {
         match quarantine::keep(disk, &log.segment_name(cut.segment), cut) {
-            Ok(kept) => all.extend(kept.map(|kept| (*cut, kept))),
+            Ok(Some(kept)) => all.push((*cut, kept)),
+            Ok(None) => {
+                // Not a whole block to copy: what there is stays where it is, and nobody may miss that it was there.
+                crate::mark!("cut_below_a_block");
+                let name = log.segment_name(cut.segment);
+                notes.push(format!(
+                    "{name} ends short of its length (case {}); the log ends at byte {}, and what stands behind it stays in that file",
+                    tail.case, cut.from
+                ));
+            }
             Err(Error::Full(full)) => {
                 // Nobody was told that these bytes are durable: a full disk is no reason not to start.
                 crate::mark!("quarantine_full");
