@@ -138,7 +138,7 @@ pub enum Full {
 
 /// A disk operation that failed. Final where it was a write or a sync.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{operation} {file}: {reason}; writes are refused until the store is opened again")]
+#[error("{operation} {file}: {reason}")]
 pub struct Failed {
     /// "write", "sync", "open", …
     pub operation: &'static str,

@@ -345,7 +345,7 @@ pub fn failure_reply(failure: Failure) -> Option<String> {
         // A procedure's own words may bring their class.
         Error::Refused(Refused::Aborted(text)) if has_class(&text) => Some(text),
         Error::Full(full @ (Full::Disk | Full::Log { .. })) => Some(format!("DISKFULL {full}")),
-        Error::Failed(failed) => Some(format!("IOERR {failed}")),
+        Error::Failed(failed) => Some(format!("IOERR failed to {failed}; writes are refused until restart")),
         Error::Corrupt(corrupt) => Some(format!("IOERR {corrupt}")),
         other => Some(format!("ERR {other}")),
     }
@@ -408,7 +408,7 @@ mod tests {
         assert_eq!(reply(Refused::Busy.into()), None);
         assert!(reply(Full::Disk.into()).is_some_and(|text| text.starts_with("DISKFULL no disk space")));
         assert!(reply(Full::Log { bytes_max: 1 }.into()).is_some_and(|text| text.starts_with("DISKFULL ")));
-        assert!(reply(failed.into()).is_some_and(|text| text.starts_with("IOERR sync log/1")));
+        assert!(reply(failed.into()).is_some_and(|text| text.starts_with("IOERR failed to sync log/1")));
         assert!(reply(Refused::Closed.into()).is_some_and(|text| text.starts_with("ERR the store")));
         assert_eq!(reply(Refused::Aborted("WRONGTYPE x".to_owned()).into()).as_deref(), Some("WRONGTYPE x"));
         assert_eq!(reply(Refused::Aborted("no class".to_owned()).into()).as_deref(), Some("ERR no class"));

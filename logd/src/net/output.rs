@@ -50,7 +50,7 @@ impl Output {
         {
             // What became durable just before the failure is still told so.
             self.release_where(|ticket| db.is_durable(ticket));
-            self.replace_held(&format!("IOERR failed to {failed}"));
+            self.replace_held(&format!("IOERR failed to {failed}; writes are refused until restart"));
         }
     }
 
