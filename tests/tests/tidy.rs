@@ -39,7 +39,7 @@ const SEAM_WORDS: &[(&str, &[&str])] = &[
 
 /// Ranks of the engine's modules: a module imports lower ranks only.
 const RANKS: &[(u8, &[&str])] = &[
-    (0, &["units", "limits", "durability", "prng", "mark"]),
+    (0, &["units", "limits", "durability", "prng", "mark", "canary"]),
     (1, &["error", "clock"]),
     (2, &["options", "disk", "index"]),
     (3, &["digest"]),

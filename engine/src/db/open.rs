@@ -5,6 +5,7 @@
 
 use super::threads::{ThreadPool, Threads};
 use super::{Db, Inner};
+use crate::canary::{Canary, planted};
 use crate::checkpoint::CheckpointOptions;
 use crate::clock::{Clock, OsClock};
 use crate::core::{
@@ -120,7 +121,8 @@ impl Builder {
         if self.options.checkpoint_log_bytes == 0 {
             self.options.checkpoint_log_bytes = CHECKPOINT_SEGMENTS * recovered.segment_bytes;
         }
-        let time = EngineTime::start(Arc::clone(&self.clock), recovered.time_floor);
+        let floor = if planted(Canary::TimeFloorIgnored) { Millis(0) } else { recovered.time_floor };
+        let time = EngineTime::start(Arc::clone(&self.clock), floor);
         let position = position(&recovered);
 
         let log = Log::new(&position, LogOptions::new(&self.options, recovered.segment_bytes));
@@ -199,6 +201,9 @@ fn position(recovered: &Recovered<LogEnd>) -> LogPosition {
     position.next_lsn = position.next_lsn.max(recovered.next_lsn);
     if !recovered.was_clean && !recovered.fresh {
         position.next_lsn = position.next_lsn.plus(LSN_JUMP);
+    }
+    if planted(Canary::LsnReused) {
+        position.next_lsn = recovered.last_lsn.next();
     }
     position
 }

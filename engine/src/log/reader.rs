@@ -12,6 +12,7 @@ use super::retention::SegmentSpan;
 use super::segments::{SpareFile, segment_name};
 use super::tail::{self, CASE_MISSING, Facts, Later, Place, Proof, Successor, Verdict};
 use super::walk::{Batch, Cut, Stop, WalkEnd, Window, walk};
+use crate::canary::{Canary, planted};
 use crate::disk::{Disk, OpenMode};
 use crate::error::{Corrupt, Error};
 use crate::format::StoreId;
@@ -61,7 +62,7 @@ impl LogEnd {
             last_sequence: self.last_sequence,
             next_sequence: self.next_sequence,
             active: self.active,
-            goes_on: stopped_cleanly && whole && self.active.is_some(),
+            goes_on: ((stopped_cleanly && whole) || planted(Canary::TornTailKept)) && self.active.is_some(),
             next_segment: self.next_segment,
             sealed: sealed.to_vec(),
             spare_files: self.spare_files.clone(),
