@@ -193,6 +193,13 @@ impl Checkpoint {
         }
     }
 
+    /// Gives up for a reason from outside. What was written is removed before the next snapshot.
+    pub fn fail(mut self, error: Error, now: Nanos) -> SnapshotReport {
+        self.report.result = Err(error);
+        self.report.end = now;
+        self.report
+    }
+
     fn done(&mut self, now: Nanos) -> CheckpointNext {
         if self.report.end == self.start {
             self.report.end = now;

@@ -287,6 +287,9 @@ impl Maintenance {
     }
 
     fn step_checkpoint(&mut self, now: Nanos) -> MaintenanceNext {
+        if let Some(failed) = self.core.log.failure() {
+            return self.refuse_checkpoint(failed, now);
+        }
         if self.checkpoint.is_none() {
             match self.due(now) {
                 Ok(kind) => self.start(kind, now),
@@ -308,11 +311,18 @@ impl Maintenance {
         }
     }
 
+    /// After a failure no snapshot is taken any more, and nobody may wait for one: ends what runs, then what was asked for.
+    fn refuse_checkpoint(&mut self, failed: Failed, now: Nanos) -> MaintenanceNext {
+        let wished = self.checkpoint.is_none() && self.desk.take_wish();
+        let asked = wished.then(|| Checkpoint::new(self.policy.checkpoint, SnapshotKind::Manual, now));
+        let Some(checkpoint) = self.checkpoint.take().or(asked) else { return MaintenanceNext::Idle };
+        crate::mark!("checkpoint_refused");
+        self.end(checkpoint.fail(failed.into(), now));
+        MaintenanceNext::Again
+    }
+
     /// Why a checkpoint is due, or when to look again.
     fn due(&self, now: Nanos) -> Result<SnapshotKind, MaintenanceNext> {
-        if self.core.log.failure().is_some() {
-            return Err(MaintenanceNext::Idle);
-        }
         if self.desk.take_wish() {
             return Ok(SnapshotKind::Manual);
         }
