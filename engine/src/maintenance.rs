@@ -264,12 +264,12 @@ impl Maintenance {
         self.manifest.mark_clean(self.disk.as_mut(), clean, time)
     }
 
-    /// Notes in the manifest that there is a log, once it is durable, so that its loss cannot pass for a log that never was.
+    /// Notes in the manifest that there is a new segment, once it is durable, so that its loss cannot pass for a log that ended before.
     fn prove_segment(&mut self) {
         let proven = self.manifest.manifest().segment_proof;
         let span = self.core.log.spans().last().copied();
-        let is_news =
-            |span: &SegmentSpan| proven == SegmentId(0) && span.first_lsn <= self.core.log.watermarks().synced;
+        let synced = self.core.log.watermarks().synced;
+        let is_news = |span: &SegmentSpan| span.segment > proven && span.first_lsn <= synced;
         if let Some(span) = span.filter(is_news)
             && let Err(error) = self.manifest.prove_segment(self.disk.as_mut(), span.segment)
         {

@@ -183,7 +183,11 @@ pub fn decode(slot: &[u8]) -> Result<(Manifest, u64), Flaw> {
     aligned.extend_from_slice(body);
     let body = rkyv::from_bytes::<BodyV1, rkyv::rancor::Error>(&aligned)
         .map_err(|error| Flaw::damaged(WHAT, 'o', ENVELOPE_BYTES as u64, "a manifest", error))?;
-    Ok((manifest_of(body)?, envelope.sequence.get()))
+    let sequence = envelope.sequence.get();
+    if sequence > u64::MAX / 2 {
+        return Err(Flaw::damaged(WHAT, 'o', 16, "a sequence that can still rise", sequence));
+    }
+    Ok((manifest_of(body)?, sequence))
 }
 
 fn body_of(manifest: &Manifest) -> BodyV1 {
