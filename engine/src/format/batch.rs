@@ -7,7 +7,7 @@
 
 use super::{Field, StoreId, Unreadable, checksum::checksum, command, fields};
 use crate::canary::{Canary, planted};
-use crate::limits::BLOCK_BYTES;
+use crate::limits::{BLOCK_BYTES, TIME_MILLIS_MAX};
 use crate::units::{Lsn, Millis, SegmentId};
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -218,6 +218,7 @@ fn check_values(raw: &Raw) -> Result<(), Unreadable> {
         (frames_bytes_min <= u64::from(raw.payload_bytes.get()), "more frames than the payload can hold"),
         (raw.first_lsn.get() > raw.lsn_synced.get(), "a batch that claims to have been synced before it was written"),
         (raw.first_lsn.get() <= u64::MAX / 2, "an LSN out of its bounds"),
+        (raw.time_millis.get() <= TIME_MILLIS_MAX, "an engine time out of its bounds"),
     ];
     match rules.iter().find(|(holds, _)| !holds) {
         Some((_, rule)) => Err(Unreadable::Value(rule)),

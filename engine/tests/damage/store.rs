@@ -26,8 +26,9 @@ pub struct Store {
     pub id: StoreId,
     /// Digest of all of it.
     pub full: Digest,
-    /// Digest without the last batch, which nothing proves to have been synced if the store was killed.
-    pub before_last: Digest,
+    /// Digests before each batch of the last segment. If the store was killed, nothing proves that the last batch was synced, and
+    /// a file that ends early proves nothing of what it held.
+    pub before: Vec<Digest>,
     pub stopped_cleanly: bool,
 }
 
@@ -117,8 +118,11 @@ pub fn build(stopped_cleanly: bool, last_count: u32) -> Store {
         storage = storage.kill();
     }
     let (db, things) = open_things(&storage);
-    fill(&db, things, 50..53);
-    let before_last = db.digest().1;
+    let mut before = vec![db.digest().1];
+    for number in 50..53 {
+        fill(&db, things, number..number + 1);
+        before.push(db.digest().1);
+    }
     let last = |transaction: &mut logd_engine::Transaction<'_>| {
         (0..last_count).try_for_each(|number| transaction.put(things, &[9, number as u8], &[7; 4000], None))
     };
@@ -132,7 +136,7 @@ pub fn build(stopped_cleanly: bool, last_count: u32) -> Store {
         storage = storage.kill();
     }
     let (image, id) = shortened(image_of(&storage));
-    let store = Store { image, id, full, before_last, stopped_cleanly };
+    let store = Store { image, id, full, before, stopped_cleanly };
     assert_eq!((store.segments().len(), store.snapshots().len()), (3, 2));
     store
 }
