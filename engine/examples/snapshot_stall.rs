@@ -46,6 +46,8 @@ fn maximum(db: &Db, space: Keyspace, keys: u64, value: &[u8], span: Duration) ->
 
 struct Window {
     latency_us: Histogram<u64>,
+    /// Longest latency of each quarter of a second, in microseconds.
+    longest_us: Vec<u64>,
     stall: Duration,
     count: u64,
     span: Duration,
@@ -59,11 +61,15 @@ fn window(db: &Db, space: Keyspace, keys: u64, value: &[u8], rate: f64, span: Du
     let waiting = db.clone();
     let waiter = std::thread::spawn(move || {
         let mut latency_us = Histogram::<u64>::new_with_bounds(1, 60_000_000, 3).expect("the bounds are constants in order");
+        let mut longest_us = vec![0; 4 * span.as_secs() as usize + 40];
         for (due, ticket) in receiver {
             waiting.wait(ticket, None).expect("the disk works");
-            latency_us.saturating_record(due.elapsed().as_micros() as u64);
+            let us = due.elapsed().as_micros() as u64;
+            latency_us.saturating_record(us);
+            let quarter = (due - start).as_millis() as usize / 250;
+            longest_us[quarter] = longest_us[quarter].max(us);
         }
-        latency_us
+        (latency_us, longest_us)
     });
     while start.elapsed() < span {
         let due = start + Duration::from_secs_f64(count as f64 / rate);
@@ -79,8 +85,8 @@ fn window(db: &Db, space: Keyspace, keys: u64, value: &[u8], rate: f64, span: Du
         count += 1;
     }
     drop(sender);
-    let latency_us = waiter.join().map_err(|_| "the waiting thread panicked")?;
-    Ok(Window { latency_us, stall, count, span: start.elapsed() })
+    let (latency_us, longest_us) = waiter.join().map_err(|_| "the waiting thread panicked")?;
+    Ok(Window { latency_us, longest_us, stall, count, span: start.elapsed() })
 }
 
 fn main() -> Result<(), Failure> {
@@ -138,6 +144,9 @@ fn main() -> Result<(), Failure> {
                 seen.stall.as_micros(),
                 peak.load(Ordering::Relaxed),
             );
+            let slow = seen.longest_us.iter().enumerate().filter(|(_, us)| **us > 10_000);
+            let slow: Vec<String> = slow.map(|(at, us)| format!("{:.2} s: {} ms", at as f64 / 4.0, us / 1000)).collect();
+            println!("         {}", slow.join(", "));
         }
     }
     Ok(db.close()?)

@@ -88,3 +88,6 @@ impl Core {
         std::mem::take(&mut *self.discarded.lock())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -8,6 +8,7 @@ mod catalog;
 mod counters;
 mod cut;
 mod expire;
+mod gather;
 mod image;
 mod procedure;
 mod replay;
