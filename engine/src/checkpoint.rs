@@ -33,7 +33,7 @@ pub struct Cut {
 
 /// The engine, as a checkpoint sees it.
 pub trait Source {
-    /// Freezes the present state.
+    /// Freezes the present state, for as long as the parts live.
     fn cut(&self) -> Cut;
     /// Up to here the log is on stable storage.
     fn lsn_synced(&self) -> Lsn;
@@ -125,6 +125,8 @@ pub struct Checkpoint {
     options: CheckpointOptions,
     kind: SnapshotKind,
     urgent: bool,
+    /// Share of the pause after a slice that is kept, in thousandths.
+    pause_permille: u64,
     state: State,
     start: Nanos,
     /// When the bytes written so far are paid for.
@@ -147,12 +149,19 @@ impl Checkpoint {
         assert!(options.snapshots_kept > 0, "options keep at least one snapshot");
         let report =
             SnapshotReport { kind, lsn: Lsn::NONE, start: now, end: now, bytes: 0, record_count: 0, result: Ok(()) };
-        Checkpoint { options, kind, urgent: false, state: State::Begin, start: now, paid: now, report }
+        Checkpoint { options, kind, urgent: false, pause_permille: 1000, state: State::Begin, start: now, paid: now, report }
     }
 
     /// With `true` the pacing ends: the log is near its cap, so the snapshot is more urgent than the delay it causes.
     pub fn set_urgent(&mut self, urgent: bool) {
         self.urgent = urgent;
+    }
+
+    /// Bytes that are held for the snapshot alone, and how many there may be. Beyond half of that the pauses get shorter, down
+    /// to none: the longer a snapshot takes, the more is changed that it has not yet written.
+    pub fn set_kept(&mut self, bytes: u64, bytes_max: u64) {
+        let left = u128::from(bytes_max.saturating_sub(bytes));
+        self.pause_permille = (left * 2000 / u128::from(bytes_max.max(1))).min(1000) as u64;
     }
 
     /// Why it was started.
@@ -266,7 +275,10 @@ impl Checkpoint {
     fn pay(&mut self, bytes: u64, now: Nanos) {
         let nanos = match self.options.bytes_per_second {
             0 => 0,
-            rate => u128::from(bytes) * u128::from(Nanos::SECOND.0) / u128::from(rate),
+            rate => {
+                let whole = u128::from(bytes) * u128::from(Nanos::SECOND.0) / u128::from(rate);
+                whole * u128::from(self.pause_permille) / 1000
+            }
         };
         self.paid = self.paid.max(now).after(Nanos(u64::try_from(nanos).unwrap_or(u64::MAX)));
     }

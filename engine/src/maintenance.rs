@@ -10,9 +10,9 @@ use crate::checkpoint::{
 use crate::core::Core;
 use crate::disk::{Disk, DiskWaker};
 use crate::error::{Error, Failed};
+use crate::index::Rubble;
 use crate::log::{PrepareNext, Preparer, SegmentSpan};
 use crate::manifest::{CleanMark, FILE, Manifest, ManifestFile};
-use crate::snapshot::Part;
 use crate::units::{Lsn, Millis, Nanos, SegmentId};
 use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
@@ -20,6 +20,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Log, beyond this many times what triggers a checkpoint, that makes a running one hurry.
 const URGENT_FACTOR: u64 = 2;
+/// Old records kept for a snapshot may take one in so many bytes of all records, and never less than the bytes below, before
+/// the snapshot is no longer paced.
+const KEPT_SHARE: u64 = 10;
+const KEPT_BYTES_MIN: u64 = 4 << 20;
+/// Nodes freed in one step.
+const FREE_NODES: usize = 256;
 
 /// When checkpoints are due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -179,6 +185,8 @@ pub struct Maintenance {
     manifest: ManifestFile,
     policy: Policy,
     checkpoint: Option<Checkpoint>,
+    /// Trees that are being freed.
+    rubble: Rubble,
     last_start: Nanos,
     /// Log bytes behind the newest snapshot at which the next checkpoint is due: raised after a failure.
     due_bytes: u64,
@@ -207,6 +215,7 @@ impl Maintenance {
             manifest,
             policy,
             checkpoint: None,
+            rubble: Rubble::new(),
             last_start: now,
             due_bytes: policy.log_bytes,
         }
@@ -226,7 +235,7 @@ impl Maintenance {
         };
         self.prove_segment();
         let expired = self.expire(now);
-        prepared.sooner(expired).sooner(self.step_checkpoint(now))
+        prepared.sooner(expired).sooner(self.step_checkpoint(now)).sooner(self.free())
     }
 
     /// Blocks until there is something to do.
@@ -286,6 +295,12 @@ impl Maintenance {
         if ahead == 0 { MaintenanceNext::Again } else { MaintenanceNext::Until(now.after(Nanos::from_millis(ahead))) }
     }
 
+    /// Frees a piece of what nobody needs any more.
+    fn free(&mut self) -> MaintenanceNext {
+        self.core.take_discarded().into_iter().for_each(|tree| self.rubble.add(tree));
+        if self.rubble.clear_some(FREE_NODES) { MaintenanceNext::Idle } else { MaintenanceNext::Again }
+    }
+
     fn step_checkpoint(&mut self, now: Nanos) -> MaintenanceNext {
         if let Some(failed) = self.core.log.failure() {
             return self.refuse_checkpoint(failed, now);
@@ -299,6 +314,8 @@ impl Maintenance {
         let log_bytes = self.log_bytes();
         let checkpoint = self.checkpoint.as_mut().expect("started above");
         checkpoint.set_urgent(log_bytes > URGENT_FACTOR * self.policy.log_bytes || self.core.log.space().is_some());
+        let (kept, all) = self.core.past_bytes();
+        checkpoint.set_kept(kept, (all / KEPT_SHARE).max(KEPT_BYTES_MIN));
         let source = CoreSource(&self.core);
         match checkpoint.step(self.disk.as_mut(), &mut self.manifest, &source, now) {
             CheckpointNext::Again => MaintenanceNext::Again,
@@ -367,19 +384,11 @@ fn newest_lsn(manifest: &Manifest) -> Lsn {
     manifest.snapshots.last().map_or(Lsn::NONE, |snapshot| snapshot.lsn)
 }
 
-struct CoreSource<'a>(&'a Core);
+struct CoreSource<'a>(&'a Arc<Core>);
 
 impl Source for CoreSource<'_> {
     fn cut(&self) -> Cut {
-        let view = self.0.view();
-        let meta = view.meta(self.0.log.store());
-        let parts = view.shards.into_iter().enumerate().flat_map(|(shard, trees)| {
-            trees.into_iter().enumerate().map(move |(keyspace, view)| (shard, keyspace, view))
-        });
-        let catalog = view.catalog;
-        let parts = parts.filter(|(_, keyspace, view)| catalog.is_logged(*keyspace) && !view.is_empty());
-        let parts = parts.map(|(shard, keyspace, view)| Part { shard: shard as u16, keyspace: keyspace as u16, view });
-        Cut { meta, parts: parts.collect() }
+        self.0.cut()
     }
 
     fn segment(&self) -> SegmentId {

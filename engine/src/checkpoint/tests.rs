@@ -35,7 +35,7 @@ impl Source for TestSource {
         let default =
             KeyspaceDefinition { keyspace: 0, level: 0, routing: 0, prefix_bytes: 0, name: "default".to_owned() };
         let meta = SnapshotMeta { lsn: self.lsn, shards: 1, keyspaces: vec![default], ..SnapshotMeta::default() };
-        Cut { meta, parts: vec![Part { shard: 0, keyspace: 0, view: tree.view() }] }
+        Cut { meta, parts: vec![Part { shard: 0, keyspace: 0, content: Box::new(tree.view()) }] }
     }
     fn lsn_synced(&self) -> Lsn {
         self.lsn_synced.get()

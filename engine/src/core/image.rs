@@ -19,15 +19,7 @@ use crate::units::{Lsn, Millis};
 impl StateView {
     /// What a snapshot made of this view says about itself.
     pub fn meta(&self, store: StoreId) -> SnapshotMeta {
-        SnapshotMeta {
-            store_id: u128::from_le_bytes(store.0),
-            lsn: self.lsn,
-            time_millis: self.time,
-            shards: self.shards.len() as u16,
-            routing: ROUTING_HASH_ID,
-            keyspaces: keyspaces_of(&self.catalog),
-            procedures: procedures_of(&self.catalog),
-        }
+        meta(store, &self.catalog, self.lsn, self.time, self.shards.len())
     }
 
     /// The state digest: independent of order and shards.
@@ -38,6 +30,19 @@ impl StateView {
             digest.add(name, key, entry);
         });
         digest
+    }
+}
+
+/// What a snapshot says about itself.
+pub(super) fn meta(store: StoreId, catalog: &Catalog, lsn: Lsn, time_millis: Millis, shards: usize) -> SnapshotMeta {
+    SnapshotMeta {
+        store_id: u128::from_le_bytes(store.0),
+        lsn,
+        time_millis,
+        shards: shards as u16,
+        routing: ROUTING_HASH_ID,
+        keyspaces: keyspaces_of(catalog),
+        procedures: procedures_of(catalog),
     }
 }
 

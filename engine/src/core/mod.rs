@@ -6,7 +6,9 @@
 
 mod catalog;
 mod counters;
+mod cut;
 mod expire;
+mod gather;
 mod image;
 mod procedure;
 mod replay;
@@ -36,7 +38,8 @@ pub use watch::Watch;
 use crate::disk::DiskWaker;
 use crate::log::Log;
 use crate::options::Options;
-use parking_lot::RwLock;
+use crate::index::Tree;
+use parking_lot::{Mutex, RwLock};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 
@@ -52,6 +55,8 @@ pub struct Core {
     /// Earliest engine time at which the maintenance driver must look for due records; `u64::MAX` for never.
     pub(crate) due_millis: AtomicU64,
     pub(crate) seed: AtomicU64,
+    /// Trees that nobody needs any more, to be freed where the time is not missed.
+    discarded: Mutex<Vec<Tree>>,
     /// Ends the wait of the driver that writes the log, and of the one that does the maintenance.
     pub(crate) writer_waker: OnceLock<DiskWaker>,
     pub(crate) maintenance_waker: OnceLock<DiskWaker>,
@@ -85,6 +90,7 @@ impl Core {
             procedures: parts.procedures,
             options: parts.options,
             seed: AtomicU64::new(parts.seed),
+            discarded: Mutex::default(),
             writer_waker: OnceLock::new(),
             maintenance_waker: OnceLock::new(),
         }

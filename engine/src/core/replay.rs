@@ -4,6 +4,7 @@
 //! Next: recovery.rs drives it.
 
 use super::catalog::{Catalog, Keyspace, ProcedureDefinition};
+use super::gather::Gathered;
 use super::scope::route;
 use super::shard::Shard;
 use super::shards::Shards;
@@ -16,12 +17,19 @@ use crate::index::{Entry, Tree};
 use crate::limits;
 use crate::log::{Log, LogOptions, LogPosition};
 use crate::options::Options;
+use crate::recovery::Parallel;
 use crate::units::Lsn;
+use std::sync::Arc;
+
+const UNDEFINED: Malformed = Malformed("effect on a keyspace that was not defined");
 
 /// State under construction.
 pub struct Rebuild {
     core: Core,
     last: Lsn,
+    /// Effects that wait for their shards, if there is somebody to have many shards take them at once.
+    gathered: Gathered,
+    parallel: Option<Arc<dyn Parallel + Send + Sync>>,
 }
 
 impl Rebuild {
@@ -32,7 +40,13 @@ impl Rebuild {
         let idle = LogOptions::new(options, limits::SEGMENT_BYTES_MIN);
         let log = Log::new(&LogPosition::fresh(StoreId::default()), idle);
         let parts = CoreParts { log, time, procedures, options: options.clone(), seed: 0 };
-        Rebuild { core: Core::build(empty, parts), last: Lsn::NONE }
+        Rebuild { core: Core::build(empty, parts), last: Lsn::NONE, gathered: Gathered::default(), parallel: None }
+    }
+
+    /// Lets the shards take the effects of the log at the same time, each its own in their order.
+    pub fn in_parallel(mut self, parallel: Arc<dyn Parallel + Send + Sync>) -> Rebuild {
+        self.parallel = Some(parallel);
+        self
     }
 
     /// Takes over a snapshot's definitions, which hold as of its LSN.
@@ -63,8 +77,11 @@ impl Rebuild {
     pub fn apply(&mut self, lsn: Lsn, frame: &[u8]) -> Result<(), ReplayError> {
         assert!(lsn > self.last, "replay goes upwards: {lsn} after {}", self.last);
         match decode(frame)? {
-            Command::Effects(effects) => effects.into_iter().try_for_each(|effect| self.apply_effect(&effect?))?,
-            Command::Call(call) => self.apply_call(&call, lsn)?,
+            Command::Effects(effects) => effects.into_iter().try_for_each(|effect| self.take_effect(&effect?))?,
+            Command::Call(call) => {
+                self.drain();
+                self.apply_call(&call, lsn)?;
+            }
         }
         self.last = lsn;
         Ok(())
@@ -74,21 +91,43 @@ impl Rebuild {
         Ok(self.core.replay_call(call, lsn.0)?)
     }
 
+    fn take_effect(&mut self, effect: &Effect<'_>) -> Result<(), ReplayError> {
+        if self.parallel.is_some()
+            && let Effect::Put { keyspace, key, .. } | Effect::Delete { keyspace, key } | Effect::Expire { keyspace, key, .. } =
+                *effect
+        {
+            let shard = self.shard_of(keyspace, key).ok_or(UNDEFINED)?;
+            let is_taken = self.gathered.push(shard, effect);
+            assert!(is_taken, "it is an effect on one key");
+            if self.gathered.is_full() {
+                self.drain();
+            }
+            return Ok(());
+        }
+        self.drain();
+        self.apply_effect(effect)
+    }
+
+    pub(super) fn drain(&mut self) {
+        if let Some(parallel) = self.parallel.as_ref().filter(|_| !self.gathered.is_empty()) {
+            self.gathered.drain(&self.core.shards, parallel.as_ref());
+        }
+    }
+
     fn apply_effect(&self, effect: &Effect<'_>) -> Result<(), ReplayError> {
-        let undefined = Malformed("effect on a keyspace that was not defined");
         match *effect {
             Effect::Put { expiry_millis: 1.., .. } if self.is_left_out(effect) => {}
             Effect::Put { keyspace, key, value, expiry_millis } => {
                 if !self.record(keyspace, key, Entry { value, expiry_millis }) {
-                    return Err(undefined.into());
+                    return Err(UNDEFINED.into());
                 }
             }
             Effect::Delete { keyspace, key } => {
-                let shard = self.shard_of(keyspace, key).ok_or(undefined)?;
+                let shard = self.shard_of(keyspace, key).ok_or(UNDEFINED)?;
                 self.core.shards.lock(shard).delete(keyspace, key);
             }
             Effect::Expire { keyspace, key, expiry_millis } => {
-                let shard = self.shard_of(keyspace, key).ok_or(undefined)?;
+                let shard = self.shard_of(keyspace, key).ok_or(UNDEFINED)?;
                 self.core.shards.lock(shard).set_expiry(keyspace, key, expiry_millis);
             }
             Effect::Clear { keyspace } => {
@@ -128,11 +167,13 @@ impl Rebuild {
 
     /// A frozen view of the state so far, for digests and tools.
     pub fn view(&self) -> super::StateView {
+        assert!(self.gathered.is_empty(), "a rebuilding in parallel is looked at only when it is finished");
         self.core.view_at(self.last)
     }
 
     /// Ends the rebuilding.
-    pub fn finish(self) -> Rebuilt {
+    pub fn finish(mut self) -> Rebuilt {
+        self.drain();
         Rebuilt { shards: self.core.shards, catalog: self.core.catalog.into_inner() }
     }
 }

@@ -330,7 +330,7 @@ impl<'a> Transaction<'a> {
         }
         let level = level.unwrap_or(self.level).max(DurabilityLevel::Accepted);
         let appended = self.core.log.append(self.frame.finish(), level, self.core.time.stamp())?;
-        self.undo.clear();
+        self.forget_undo();
         add(&self.core.counters.commands, 1);
         add(&self.core.counters.user_bytes, self.user_bytes);
         if self.due_millis < self.core.due_millis.load(Ordering::Relaxed) {
@@ -345,6 +345,15 @@ impl<'a> Transaction<'a> {
     /// Keeps the effects without logging them: replay, where the log has them already.
     pub(super) fn keep(mut self) {
         self.undo.clear();
+    }
+
+    /// What was cleared is not freed here: the locks are held.
+    fn forget_undo(&mut self) {
+        for step in self.undo.drain(..) {
+            if let Undo::Tree { tree, .. } = step {
+                self.core.discard(tree);
+            }
+        }
     }
 
     fn note_undo(&mut self, keyspace: Keyspace, key: &[u8]) -> usize {

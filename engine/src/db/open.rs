@@ -105,14 +105,14 @@ impl Builder {
     ) -> Result<Db, Error> {
         let seed = draw_seed();
         let time = EngineTime::start(Arc::clone(&self.clock), Millis(0));
-        let mut rebuild = Rebuild::new(&self.options, self.procedures.clone(), time);
-        let pool = ThreadPool { threads: load_threads(&self.options) };
+        let pool = Arc::new(ThreadPool { threads: load_threads(&self.options) });
+        let mut rebuild = Rebuild::new(&self.options, self.procedures.clone(), time).in_parallel(pool.clone());
         let recovery = Recovery {
             storage,
             options: &self.options,
             routing: ROUTING_HASH_ID,
             log: &LogFiles,
-            parallel: &pool,
+            parallel: pool.as_ref(),
             clock: self.clock.as_ref(),
             store_id_fresh: store_id(seed),
         };

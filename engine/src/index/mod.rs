@@ -9,13 +9,17 @@ mod edit;
 mod expiry;
 mod insert;
 mod node;
+mod past;
 mod remove;
+mod rubble;
 mod search;
 mod tree;
 
 pub use bulk::BulkBuilder;
 pub use cursor::Range;
 pub use expiry::ExpiryIndex;
+pub use past::{Past, PastRange, PastView};
+pub use rubble::Rubble;
 pub use tree::{Tree, View};
 
 /// What stands behind a key.

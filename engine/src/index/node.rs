@@ -305,10 +305,15 @@ impl Node {
         place.value_at - usize::from(slot.cell) + area_bytes(place.word)
     }
 
+    /// Whether anyone else may see it.
+    pub(super) fn is_shared(&self) -> bool {
+        self.header().refs.load(Ordering::Acquire) != 1
+    }
+
     /// Access for changing it, after copying it if anyone else can see it. `bytes` is the account of the tree.
     pub(super) fn unique<'a>(&'a mut self, bytes: &'a mut usize) -> NodeMut<'a> {
         // Acquire: what a view on another thread read from here comes before what is written from now on.
-        if self.header().refs.load(Ordering::Acquire) != 1 {
+        if self.is_shared() {
             *self = self.duplicate(self.capacity());
         }
         NodeMut::new(self, bytes)

@@ -34,6 +34,11 @@ impl Tree {
         Tree { root, len, bytes }
     }
 
+    /// What is left of it, to be taken apart.
+    pub(super) fn into_root(self) -> Option<Node> {
+        self.root
+    }
+
     #[cfg(test)]
     pub(super) fn root(&self) -> Option<&Node> {
         self.root.as_ref()

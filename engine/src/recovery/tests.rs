@@ -117,7 +117,7 @@ impl Source for TestSource {
         let part = |shard: u16| {
             let mut tree = Tree::new();
             tree.insert(&shard.to_be_bytes(), Entry { value: b"v", expiry_millis: u64::from(shard) });
-            Part { shard, keyspace: 0, view: tree.view() }
+            Part { shard, keyspace: 0, content: Box::new(tree.view()) }
         };
         Cut { meta, parts: (0..16).map(part).collect() }
     }

@@ -9,7 +9,7 @@ mod tests;
 mod writer;
 
 pub use reader::{BlockStream, Snapshot};
-pub use writer::{Part, SnapshotWriter, Step, Written};
+pub use writer::{Content, Part, SnapshotWriter, Step, Written};
 
 use crate::units::Lsn;
 

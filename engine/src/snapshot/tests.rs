@@ -37,7 +37,7 @@ fn parts(records: &[Record]) -> Vec<Part> {
         let part = parts.iter_mut().find(|part| (part.0, part.1) == (*shard, *keyspace)).unwrap();
         part.2.insert(key, Entry { value, expiry_millis: *expiry_millis });
     }
-    parts.into_iter().map(|(shard, keyspace, tree)| Part { shard, keyspace, view: tree.view() }).collect()
+    parts.into_iter().map(|(shard, keyspace, tree)| Part { shard, keyspace, content: Box::new(tree.view()) }).collect()
 }
 
 fn write(disk: &mut dyn Disk, records: &[Record]) -> Written {

@@ -1,5 +1,6 @@
-//! Writes a snapshot in bounded steps: views in, one file out.
-//! Guarantees: a part's view is dropped as soon as its last record is written; space is reserved before it is written to,
+//! Writes a snapshot in bounded steps: records in, one file out.
+//! Guarantees: a look at the records is held while one block is encoded, never while it is written; a part is dropped as soon as its
+//! last record is encoded; space is reserved before it is written to,
 //! so that a full disk is `Full` and never a failed write; nothing bears its final name before it is synced.
 //! Must not know: pacing, the manifest, which snapshots are kept.
 //! Next: checkpoint.rs drives it.
@@ -11,21 +12,32 @@ use crate::disk::{BlockingDisk, Buffer, Disk, DiskErrorKind, FileId, OpenMode};
 use crate::error::{Error, Refused};
 use crate::format::snapshot::{SnapshotMeta, Trailer, encode_head, encode_index, encode_trailer};
 use crate::format::snapshot_block::{BLOCK_HEADER_BYTES, BlockPlace, encode_record, record_bytes, seal_block};
-use crate::index::View;
+use crate::index::{PastView, View};
 use crate::limits::{BLOCK_BYTES, SNAPSHOT_BLOCK_BYTES};
 use crate::units::Lsn;
 use std::collections::VecDeque;
-use std::ops::Bound;
 
 /// One shard's records of one keyspace.
-#[derive(Clone)]
 pub struct Part {
     /// Shard.
     pub shard: u16,
     /// Keyspace.
     pub keyspace: u16,
-    /// Records.
-    pub view: View,
+    /// Records. Dropped as soon as the last one is written.
+    pub content: Box<dyn Content>,
+}
+
+/// Where the records of a part come from: as they were at the snapshot's LSN, whatever has happened since.
+pub trait Content: Send {
+    /// A look at the records behind a key; everything up to it is written and will not be asked for again. Held for one
+    /// block, never over an operation of the disk.
+    fn behind(&mut self, after: Option<&[u8]>) -> PastView;
+}
+
+impl Content for View {
+    fn behind(&mut self, _after: Option<&[u8]>) -> PastView {
+        PastView::of(self.clone())
+    }
 }
 
 /// What one step did.
@@ -68,6 +80,8 @@ pub struct SnapshotWriter {
 struct Extent {
     payload_bytes: usize,
     record_count: u32,
+    /// Whether nothing is left behind it.
+    is_last: bool,
 }
 
 impl SnapshotWriter {
@@ -111,27 +125,25 @@ impl SnapshotWriter {
     pub fn step(&mut self, disk: &mut dyn Disk, bytes_max: u64) -> Result<Step, Error> {
         let mut written = 0;
         while written < bytes_max {
-            let Some(extent) = self.next_extent() else { break };
-            written += self.write_block(disk, &extent)?;
-        }
-        Ok(Step { written, done: self.next_extent().is_none() })
-    }
-
-    /// Measures the next block; drops parts that have nothing left.
-    fn next_extent(&mut self) -> Option<Extent> {
-        loop {
-            let extent = measure(&self.parts.front()?.view, self.after.as_deref());
-            if extent.record_count > 0 {
-                return Some(extent);
+            let Some(part) = self.parts.front_mut() else { break };
+            let look = part.content.behind(self.after.as_deref());
+            let extent = measure(&look, self.after.as_deref());
+            let block = if extent.record_count > 0 { Some(self.encode_block(disk, &look, &extent)) } else { None };
+            drop(look);
+            if extent.is_last {
+                self.parts.pop_front();
+                self.after = None;
             }
-            self.parts.pop_front();
-            self.after = None;
+            if let Some((buffer, place)) = block {
+                written += self.write_block(disk, buffer, place)?;
+            }
         }
+        Ok(Step { written, done: self.parts.is_empty() })
     }
 
-    fn write_block(&mut self, disk: &mut dyn Disk, extent: &Extent) -> Result<u64, Error> {
-        let part = self.parts.front().expect("an extent was measured in the first part");
-        let mut place = BlockPlace {
+    fn encode_block(&mut self, disk: &mut dyn Disk, look: &PastView, extent: &Extent) -> (Buffer, BlockPlace) {
+        let part = self.parts.front().expect("the look is at the first part");
+        let place = BlockPlace {
             offset: self.offset,
             payload_bytes: u32::try_from(extent.payload_bytes).expect("limits bound a record and a block"),
             record_count: extent.record_count,
@@ -146,13 +158,18 @@ impl SnapshotWriter {
         };
         let definition = self.meta.keyspaces.iter().find(|definition| definition.keyspace == part.keyspace);
         let name = definition.map(|definition| definition.name.as_str()).expect("begin checked the keyspaces");
-        let last = encode_part(&mut buffer, part, self.after.as_deref(), extent, name, &mut self.digest);
-        place = seal_block(&mut buffer, place, self.meta.lsn);
+        let last = encode_records(&mut buffer, look, self.after.as_deref(), extent, name, &mut self.digest);
+        self.after = Some(last);
+        (buffer, place)
+    }
+
+    fn write_block(&mut self, disk: &mut dyn Disk, mut buffer: Buffer, place: BlockPlace) -> Result<u64, Error> {
+        let place = seal_block(&mut buffer, place, self.meta.lsn);
+        let bytes = place.file_bytes();
         disk.allocate(self.file, self.offset + bytes)?;
         self.spare = Some(disk.write_at(self.file, self.offset, buffer, false)?);
-        self.after = Some(last);
         self.offset += bytes;
-        self.record_count += u64::from(extent.record_count);
+        self.record_count += u64::from(place.record_count);
         self.places.push(place);
         Ok(bytes)
     }
@@ -227,26 +244,22 @@ fn remove_if_there(disk: &mut dyn Disk, name: &str) -> Result<(), Error> {
     }
 }
 
-fn behind(after: Option<&[u8]>) -> Bound<&[u8]> {
-    after.map_or(Bound::Unbounded, Bound::Excluded)
-}
-
 /// As many records as fit a block of the usual size, but at least one. The walk costs little beside encoding and saves a copy.
-fn measure(view: &View, after: Option<&[u8]>) -> Extent {
-    let mut extent = Extent { payload_bytes: 0, record_count: 0 };
-    for (key, entry) in view.range(behind(after), Bound::Unbounded) {
+fn measure(look: &PastView, after: Option<&[u8]>) -> Extent {
+    let mut extent = Extent { payload_bytes: 0, record_count: 0, is_last: true };
+    for (key, entry) in look.behind(after) {
         let bytes = extent.payload_bytes + record_bytes(key, entry);
         if extent.record_count > 0 && bytes > SNAPSHOT_BLOCK_BYTES - BLOCK_HEADER_BYTES {
-            break;
+            return Extent { is_last: false, ..extent };
         }
-        extent = Extent { payload_bytes: bytes, record_count: extent.record_count + 1 };
+        extent = Extent { payload_bytes: bytes, record_count: extent.record_count + 1, is_last: true };
     }
     extent
 }
 
-fn encode_part(
+fn encode_records(
     buffer: &mut [u8],
-    part: &Part,
+    look: &PastView,
     after: Option<&[u8]>,
     extent: &Extent,
     keyspace: &str,
@@ -254,11 +267,11 @@ fn encode_part(
 ) -> Vec<u8> {
     let mut at = BLOCK_HEADER_BYTES;
     let mut last: &[u8] = &[];
-    for (key, entry) in part.view.range(behind(after), Bound::Unbounded).take(extent.record_count as usize) {
+    for (key, entry) in look.behind(after).take(extent.record_count as usize) {
         at += encode_record(&mut buffer[at..], key, entry);
         digest.add(keyspace, key, entry);
         last = key;
     }
-    assert_eq!(at, BLOCK_HEADER_BYTES + extent.payload_bytes, "a view does not change between measuring and encoding");
+    assert_eq!(at, BLOCK_HEADER_BYTES + extent.payload_bytes, "a look does not change between measuring and encoding");
     last.to_vec()
 }
