@@ -222,8 +222,11 @@ fn position(recovered: &Recovered<LogEnd>) -> LogPosition {
         recovered.was_clean && !is_behind_snapshot,
     );
     position.next_lsn = position.next_lsn.max(recovered.next_lsn);
+    position.state_lsn = recovered.last_lsn;
     if !recovered.was_clean && !recovered.fresh {
-        position.next_lsn = position.next_lsn.plus(LSN_JUMP);
+        // Once for each write of the manifest so far: two unclean stops with nothing durable between them find the same end of
+        // the log, and only the manifest, written durably at every start, tells them apart.
+        position.next_lsn = position.next_lsn.plus(LSN_JUMP * recovered.manifest.sequence());
     }
     position
 }

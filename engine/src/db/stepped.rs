@@ -52,8 +52,8 @@ impl Stepped {
     }
 
     /// Makes the procedures callable, as `Db::open` does, with steps in the place of waiting. `pass` lets simulated time go
-    /// by. Must come before the first clone of `db`. Errors: as `Db::open`.
-    pub fn activate(&mut self, pass: &mut dyn FnMut()) -> Result<(), Error> {
+    /// by, and must keep no clone of the store. Must come before the first clone of `db`. Errors: as `Db::open`.
+    pub fn activate(&mut self, pass: &mut dyn FnMut(&Db)) -> Result<(), Error> {
         let procedures = self.procedures.clone();
         if procedures.all().any(|procedure| self.db.inner.is_changed_call(procedure)) {
             self.checkpoint(pass)?;
@@ -71,7 +71,7 @@ impl Stepped {
         Ok(())
     }
 
-    fn checkpoint(&mut self, pass: &mut dyn FnMut()) -> Result<(), Error> {
+    fn checkpoint(&mut self, pass: &mut dyn FnMut(&Db)) -> Result<(), Error> {
         self.db.inner.desk.ask();
         while self.db.inner.desk.now().running {
             if let Some(failed) = self.db.failure() {
@@ -82,10 +82,10 @@ impl Stepped {
         self.db.inner.desk.now().reports.last().map_or(Ok(()), |report| report.result.clone())
     }
 
-    fn step_both(&mut self, pass: &mut dyn FnMut()) {
+    fn step_both(&mut self, pass: &mut dyn FnMut(&Db)) {
         self.step_writer();
         self.step_maintenance();
-        pass();
+        pass(&self.db);
     }
 
     /// One step of the driver that writes the log.
@@ -99,11 +99,11 @@ impl Stepped {
     }
 
     /// Closes the store as `Db::close` does; `pass` is called between steps. Errors: the failure that latched the log.
-    pub fn close(mut self, pass: &mut dyn FnMut()) -> Result<(), Error> {
+    pub fn close(mut self, pass: &mut dyn FnMut(&Db)) -> Result<(), Error> {
         self.db.inner.core.log.close();
         while self.step_writer() != Next::Closed {
             self.step_maintenance();
-            pass();
+            pass(&self.db);
         }
         let failure = self.db.failure();
         let clean = failure.is_none().then(|| clean_mark(&self.writer));

@@ -7,7 +7,7 @@
 use super::procedures;
 use super::reads::compare_raw;
 use super::run::Run;
-use super::{Checked, broken};
+use super::{Broken, Checked, broken};
 use logd_engine::Error;
 use logd_engine::disk::{SimStorage, Storage};
 use logd_engine::error::Refused;
@@ -110,7 +110,8 @@ impl Run {
             Err(error) => broken("damage", format!("{place}: {error}")),
             Ok(store) => {
                 let lsn = store.recovered_lsn().0;
-                compare_raw("damage", &store.db().view(), &self.model.state_at(lsn))?;
+                let right = compare_raw("damage", &store.db().view(), &self.model.state_at(lsn));
+                right.map_err(|wrong| Broken { words: format!("{place}, LSN {lsn}: {}", wrong.words), ..wrong })?;
                 if lsn >= self.promises.floor_written {
                     return Ok(());
                 }

@@ -185,13 +185,18 @@ impl Run {
     /// Activates the procedures. False if the machine ended meanwhile.
     fn take_over(&mut self, mut store: Stepped) -> Checked<bool> {
         let (storage, clock) = (self.storage.clone(), self.clock.clone());
-        let activated = store.activate(&mut || {
+        let (mut removed, told) = (Ok(()), self.model.told);
+        let activated = store.activate(&mut |db| {
+            if removed.is_ok() {
+                removed = self.take_removed(db, None);
+            }
             storage.step();
             clock.advance(Nanos(100_000));
         });
+        removed?;
         let (last, recovered) = (store.db().last_lsn().0, store.recovered_lsn().0);
-        if last > recovered && last <= self.model.told {
-            return broken("lsn", format!("LSN {last} was given out again; {} was told before", self.model.told));
+        if last > recovered && last <= told {
+            return broken("lsn", format!("LSN {last} was given out again; {told} was told before"));
         }
         self.model.told = self.model.told.max(last);
         for (space, definition) in SPACES.iter().enumerate() {
@@ -232,7 +237,7 @@ impl Run {
         let (last, time) = (store.db().last_lsn().0, store.db().time().now());
         let (storage, clock) = (self.storage.clone(), self.clock.clone());
         let mut rounds = 0;
-        let closed = store.close(&mut || {
+        let closed = store.close(&mut |_| {
             storage.step();
             clock.advance(Nanos(50_000));
             rounds += 1;

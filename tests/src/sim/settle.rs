@@ -4,13 +4,13 @@
 //! Must not know: why the driver does what it does.
 //! Next: lives.rs.
 
-use super::model::{Change, Commit, SPACES};
+use super::model::{Bytes, Change, Commit, SPACES};
 use super::run::Run;
 use super::{Checked, broken};
-use logd_engine::DurabilityLevel;
 use logd_engine::clock::Clock;
 use logd_engine::core::route;
-use logd_engine::units::Nanos;
+use logd_engine::units::{Millis, Nanos};
+use logd_engine::{Db, DurabilityLevel};
 use std::rc::Rc;
 
 /// Rounds of both drivers within which everything must have ended.
@@ -28,22 +28,24 @@ impl Run {
         let before = self.opened().db().last_lsn().0;
         let next = self.opened().step_maintenance();
         self.trace.note(format_args!("maintenance: {next:?}"));
-        self.take_removed(before)
+        let db = self.opened().db().clone();
+        self.take_removed(&db, Some(before))
     }
 
-    /// Finds out what was removed because it was due: one command a shard, from the lowest shard up.
-    fn take_removed(&mut self, before: u64) -> Checked {
-        let store = self.store.as_ref().expect("the store is open");
-        let (now, last) = (store.db().time().now(), store.db().last_lsn().0);
+    /// Finds out what was removed because it was due: one command a shard, from the lowest shard up. `before`: the last LSN
+    /// before the step; `None` if there were other commands before these.
+    pub fn take_removed(&mut self, db: &Db, before: Option<u64>) -> Checked {
+        let (now, last) = (db.time().now(), db.last_lsn().0);
         let due: Vec<(usize, Rc<[u8]>)> = (0..SPACES.len())
             .flat_map(|space| self.model.now.spaces[space].iter().map(move |(key, record)| (space, key, record)))
             .filter(|(_, _, record)| record.is_due(now))
             .map(|(space, key, _)| (space, Rc::clone(key)))
             .collect();
         if due.is_empty() {
-            return if last == before { Ok(()) } else { broken("expiry", format!("LSN {last} removed what is not due")) };
+            let is_same = before.is_none_or(|before| last == before);
+            return if is_same { Ok(()) } else { broken("expiry", format!("LSN {last} removed what is not due")) };
         }
-        let view = store.db().view();
+        let view = db.view();
         let shards = view.shards.len();
         let mut removed: Vec<Vec<Change>> = vec![Vec::new(); shards];
         for (space, key) in due {
@@ -59,9 +61,11 @@ impl Run {
         let is_logged = |changes: &Vec<Change>| changes.iter().any(|change| !SPACES[change.space()].volatile);
         let count = removed.iter().filter(|changes| is_logged(changes)).count() as u64;
         // Only the first command after an opening may leave LSNs out.
-        let is_first = before <= self.opened().recovered_lsn().0;
-        let (mut lsn, is_dense) = (last - count.min(last), before + count == last);
-        if !is_dense && (count == 0 || !is_first || lsn < before) {
+        let mut lsn = last - count.min(last);
+        if let Some(before) = before
+            && before + count != last
+            && (count == 0 || before > self.model.base_lsn || lsn < before)
+        {
             return broken("expiry", format!("expiry took the log from {before} to {last} with {count} commands"));
         }
         for changes in removed {
@@ -109,7 +113,8 @@ impl Run {
         let writer = self.opened().step_writer();
         let before = self.opened().db().last_lsn().0;
         let maintenance = self.opened().step_maintenance();
-        self.take_removed(before)?;
+        let db = self.opened().db().clone();
+        self.take_removed(&db, Some(before))?;
         self.storage.step();
         self.look()?;
         if self.opened().db().failure().is_some() {
@@ -119,10 +124,20 @@ impl Run {
         let is_running = self.opened().db().stats().snapshots.running;
         let waits = matches!(maintenance, MaintenanceNext::Until(_) | MaintenanceNext::Idle);
         if !is_running && waits && marks.synced == marks.assigned && writer != Next::Again {
-            return Ok(true);
+            if self.overdue().is_none() {
+                return Ok(true);
+            }
+            self.clock.advance(Nanos(10_000_000));
         }
         self.clock.advance(Nanos(300_000));
         Ok(false)
+    }
+
+    /// A record that has been due for long.
+    fn overdue(&self) -> Option<Bytes> {
+        let late = Millis(self.store.as_ref()?.db().time().now().0.saturating_sub(GRACE_MILLIS));
+        let mut held = self.model.now.spaces.iter().flat_map(|records| records.iter());
+        held.find(|(_, record)| record.is_due(late)).map(|(key, _)| Rc::clone(key))
     }
 
     fn check_settled(&mut self, is_quiet: bool, asked: u64) -> Checked {
@@ -141,9 +156,7 @@ impl Run {
         if let Some(error) = stats.snapshots.rows.iter().find_map(|row| row.error.clone()) {
             return broken("checkpoint", format!("a checkpoint failed on a healthy disk: {error}"));
         }
-        let late = store.db().time().now().0.saturating_sub(GRACE_MILLIS);
-        let held = self.model.now.spaces.iter().flat_map(|records| records.iter());
-        if let Some((key, _)) = held.into_iter().find(|(_, record)| record.is_due(logd_engine::units::Millis(late))) {
+        if let Some(key) = self.overdue() {
             return broken("expiry", format!("{} is due and was not removed", key.escape_ascii()));
         }
         Ok(())
