@@ -11,6 +11,9 @@ pub const KEY_BYTES_MAX: usize = 65_535;
 pub const VALUE_BYTES_MAX: usize = 512 << 20;
 /// Smallest log segment in bytes.
 pub const SEGMENT_BYTES_MIN: u64 = 1 << 20;
+/// Smallest log segment of a store that is driven step by step (feature `sim`): it takes commands of 2 KiB.
+#[cfg(feature = "sim")]
+pub const SEGMENT_BYTES_MIN_STEPPED: u64 = 40 << 10;
 /// Largest log segment in bytes.
 pub const SEGMENT_BYTES_MAX: u64 = 1 << 30;
 /// Share of a segment that one command, and the queue before the log, may take: one in so many.

@@ -159,6 +159,11 @@ impl ManifestFile {
         replaced
     }
 
+    /// Number of writes of it since the store was made; never the same after two openings.
+    pub fn sequence(&self) -> u64 {
+        self.sequence
+    }
+
     /// Notes that a segment exists, so that its loss is not taken for a log that never was. Call it once the first
     /// segment of a run is durable; costs nothing when the manifest knows already.
     pub fn prove_segment(&mut self, disk: &mut dyn Disk, segment: SegmentId) -> Result<(), Error> {

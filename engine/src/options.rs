@@ -58,9 +58,14 @@ impl Default for Options {
 impl Options {
     /// Refuses settings that are out of their bounds.
     pub fn check(&self) -> Result<(), Error> {
+        self.check_from(limits::SEGMENT_BYTES_MIN)
+    }
+
+    /// The same, with another lower bound for segments: the simulation's are so small that they recycle all the time.
+    pub(crate) fn check_from(&self, segment_bytes_min: u64) -> Result<(), Error> {
         let block = limits::BLOCK_BYTES as u64;
         let segment_fits = self.segment_bytes == 0
-            || ((limits::SEGMENT_BYTES_MIN..=limits::SEGMENT_BYTES_MAX).contains(&self.segment_bytes)
+            || ((segment_bytes_min..=limits::SEGMENT_BYTES_MAX).contains(&self.segment_bytes)
                 && self.segment_bytes.is_multiple_of(block));
         rule(segment_fits, "segment_bytes", self.segment_bytes, "0, or a multiple of 4096 from 1 MiB to 1 GiB")?;
         rule(

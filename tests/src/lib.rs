@@ -8,3 +8,4 @@ pub mod daemon;
 pub mod golden;
 pub mod hex;
 pub mod load;
+pub mod sim;

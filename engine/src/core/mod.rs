@@ -28,7 +28,7 @@ pub use counters::{Counters, CountersNow};
 pub use image::catalog_of;
 pub use procedure::{ActiveProcedure, Context, LogForm, Procedure, Procedures};
 pub use replay::{Rebuild, Rebuilt, ReplayError};
-pub use scope::{ROUTING_HASH_ID, Scope, ShardSet};
+pub use scope::{ROUTING_HASH_ID, Scope, ShardSet, route};
 pub use shards::{ScanPosition, Shards};
 pub use time::EngineTime;
 pub use transaction::{Record, Ticket, Transaction, live};

@@ -8,12 +8,16 @@ mod batch;
 mod durable;
 mod open;
 mod stats;
+#[cfg(feature = "sim")]
+mod stepped;
 mod threads;
 
 pub use batch::Batch;
 pub use durable::{Durable, Subscription};
 pub use open::Builder;
 pub use stats::{IndexStats, LogStats, RecoveryStats, SnapshotRow, SnapshotStats, Stats};
+#[cfg(feature = "sim")]
+pub use stepped::Stepped;
 
 use crate::core::{
     ActiveProcedure, Core, Direction, EngineTime, Keyspace, KeyspaceOptions, Record, ScanPosition, Scope, StateView,
@@ -75,7 +79,12 @@ impl Db {
 
     /// The keyspace with a name; made if it is not there. The options of one that is there stay as they are.
     pub fn keyspace(&self, name: &str, options: KeyspaceOptions) -> Result<Keyspace, Error> {
-        self.until_not_busy(|| self.inner.core.keyspace(name, options))
+        self.until_not_busy(|| self.try_keyspace(name, options))
+    }
+
+    /// As `keyspace`, but answers `Refused::Busy` instead of waiting.
+    pub fn try_keyspace(&self, name: &str, options: KeyspaceOptions) -> Result<Keyspace, Error> {
+        self.inner.core.keyspace(name, options)
     }
 
     /// The keyspace with a name; an error if it is not there.
@@ -160,8 +169,13 @@ impl Db {
 
     /// Runs a batch of puts and deletes as one command.
     pub fn apply(&self, batch: &Batch, level: Option<DurabilityLevel>) -> Result<Ticket, Error> {
+        self.until_not_busy(|| self.try_apply(batch, level))
+    }
+
+    /// As `apply`, but answers `Refused::Busy` instead of waiting.
+    pub fn try_apply(&self, batch: &Batch, level: Option<DurabilityLevel>) -> Result<Ticket, Error> {
         let keys = batch.keys();
-        self.transact(Scope::Keys(&keys), level, |transaction| batch.apply(transaction)).map(|((), ticket)| ticket)
+        self.try_transact(Scope::Keys(&keys), level, |transaction| batch.apply(transaction)).map(|((), ticket)| ticket)
     }
 
     /// Calls a procedure by name. Errors: as `transact`; `Refused::Unknown` if it was not registered at open.

@@ -22,7 +22,7 @@ use crate::maintenance::{Desk, Maintenance, Policy};
 use crate::manifest::CleanMark;
 use crate::options::Options;
 use crate::prng::Prng;
-use crate::recovery::{LogFiles, Recovered, Recovery, recover};
+use crate::recovery::{LogFiles, Parallel, Recovered, Recovery, recover};
 use crate::units::{Millis, Nanos};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -87,6 +87,17 @@ impl Builder {
     /// to run, `Refused::ProcedureMissing`, `Failed`.
     pub fn open(self) -> Result<Db, Error> {
         self.options.check()?;
+        let pool = Arc::new(ThreadPool { threads: load_threads(&self.options) });
+        let procedures = self.procedures.clone();
+        let Opened { mut inner, writer, maintenance, lock } = self.recover(draw_seed(), pool)?;
+        let threads = Threads::start(&inner.core, writer, maintenance)?;
+        inner.running = Mutex::new(Some((threads, lock)));
+        inner.activate(&procedures)?;
+        Ok(Db { inner: Arc::new(inner) })
+    }
+
+    /// Recovers the store, up to the point where somebody has to drive it.
+    pub(super) fn recover(self, seed: u64, parallel: Arc<dyn Parallel + Send + Sync>) -> Result<Opened, Error> {
         let storage: Arc<dyn Storage> = match &self.storage {
             Some(storage) => Arc::clone(storage),
             None => Arc::new(OsStorage::new(&self.path, self.io)?),
@@ -94,25 +105,26 @@ impl Builder {
         let storage = LatchedStorage::new(storage);
         let mut disk = storage.disk()?;
         let lock = disk.lock(LOCK_FILE)?;
-        self.open_locked(&storage, disk, lock)
+        self.recover_locked(&storage, disk, lock, seed, parallel)
     }
 
-    fn open_locked(
+    fn recover_locked(
         mut self,
         storage: &LatchedStorage,
         disk: Box<dyn Disk>,
         lock: Box<dyn LockGuard>,
-    ) -> Result<Db, Error> {
-        let seed = draw_seed();
+        seed: u64,
+        parallel: Arc<dyn Parallel + Send + Sync>,
+    ) -> Result<Opened, Error> {
         let time = EngineTime::start(Arc::clone(&self.clock), Millis(0));
-        let pool = Arc::new(ThreadPool { threads: load_threads(&self.options) });
-        let mut rebuild = Rebuild::new(&self.options, self.procedures.clone(), time).in_parallel(pool.clone());
+        let mut rebuild =
+            Rebuild::new(&self.options, self.procedures.clone(), time).in_parallel(Arc::clone(&parallel));
         let recovery = Recovery {
             storage,
             options: &self.options,
             routing: ROUTING_HASH_ID,
             log: &LogFiles,
-            parallel: pool.as_ref(),
+            parallel: parallel.as_ref(),
             clock: self.clock.as_ref(),
             store_id_fresh: store_id(seed),
         };
@@ -135,19 +147,18 @@ impl Builder {
         };
         let core = Arc::new(Core::build(rebuild.finish(), parts));
         let writer = LogWriter::new(storage.disk()?, log, &position)?;
-        let desk = Arc::new(Desk::default());
-        self.start(core, writer, desk, disk, recovered, lock)
+        Ok(self.assemble(core, writer, disk, recovered, lock))
     }
 
-    fn start(
+    fn assemble(
         self,
         core: Arc<Core>,
         writer: LogWriter,
-        desk: Arc<Desk>,
         disk: Box<dyn Disk>,
         recovered: Recovered<LogEnd>,
         lock: Box<dyn LockGuard>,
-    ) -> Result<Db, Error> {
+    ) -> Opened {
+        let desk = Arc::new(Desk::default());
         let policy = policy(&self.options);
         let report = RecoveryReport::new(&recovered, disk.report().clone());
         let now = core.time.monotonic();
@@ -156,12 +167,27 @@ impl Builder {
         let _ = core.writer_waker.set(writer.waker());
         let _ = core.maintenance_waker.set(maintenance_waker);
         tell_of_first_sync(&core);
-        let threads = Threads::start(&core, writer, maintenance)?;
-        let mut inner =
-            Inner { core, desk, procedures: BTreeMap::new(), report, running: Mutex::new(Some((threads, lock))) };
-        inner.activate(&self.procedures)?;
-        Ok(Db { inner: Arc::new(inner) })
+        let inner = Inner { core, desk, procedures: BTreeMap::new(), report, running: Mutex::new(None) };
+        Opened { inner, writer, maintenance, lock }
     }
+
+    /// What `stepped.rs` needs to know before it recovers.
+    #[cfg(feature = "sim")]
+    pub(super) fn parts(&self) -> (&Options, &Procedures) {
+        (&self.options, &self.procedures)
+    }
+}
+
+/// A recovered store that nobody drives yet. Its procedures are not active.
+pub(super) struct Opened {
+    /// Everything but the threads.
+    pub inner: Inner,
+    /// To be driven.
+    pub writer: LogWriter,
+    /// To be driven.
+    pub maintenance: Maintenance,
+    /// To be held until the store is closed.
+    pub lock: Box<dyn LockGuard>,
 }
 
 /// What opening did, for `stats`.
@@ -199,8 +225,11 @@ fn position(recovered: &Recovered<LogEnd>) -> LogPosition {
         recovered.was_clean && !is_behind_snapshot,
     );
     position.next_lsn = position.next_lsn.max(recovered.next_lsn);
+    position.state_lsn = recovered.last_lsn;
     if !recovered.was_clean && !recovered.fresh {
-        position.next_lsn = position.next_lsn.plus(LSN_JUMP);
+        // Once for each write of the manifest so far: two unclean stops with nothing durable between them find the same end of
+        // the log, and only the manifest, written durably at every start, tells them apart.
+        position.next_lsn = position.next_lsn.plus(LSN_JUMP * recovered.manifest.sequence());
     }
     if planted(Canary::LsnReused) {
         position.next_lsn = recovered.last_lsn.next();
@@ -233,7 +262,7 @@ impl Inner {
         }
     }
 
-    fn is_changed_call(&self, procedure: &Procedure) -> bool {
+    pub(super) fn is_changed_call(&self, procedure: &Procedure) -> bool {
         let catalog = self.core.catalog.read();
         let known = catalog.find_procedure(procedure.name()).map(|number| &catalog.procedures[number as usize]);
         known.is_some_and(|known| known.version != procedure.version() && known.form == LogForm::Call.number())
@@ -260,12 +289,18 @@ impl Inner {
 
 /// Has the maintenance driver look up when the first new command is on stable storage: from then on a lost log must show.
 fn tell_of_first_sync(core: &Arc<Core>) {
-    let maintenance = Arc::clone(core);
+    // The log belongs to the core: a strong reference here would keep both for ever where nothing is ever synced.
+    let maintenance = Arc::downgrade(core);
     let first = core.log.watermarks().assigned.next();
-    core.log.register(first, DurabilityLevel::Synced, Waiter::Call(Box::new(move |_| maintenance.wake_maintenance())));
+    let wake = move |_| {
+        if let Some(core) = maintenance.upgrade() {
+            core.wake_maintenance();
+        }
+    };
+    core.log.register(first, DurabilityLevel::Synced, Waiter::Call(Box::new(wake)));
 }
 
-fn clean_mark(writer: &LogWriter) -> CleanMark {
+pub(super) fn clean_mark(writer: &LogWriter) -> CleanMark {
     let stop = writer.stop();
     CleanMark { last_lsn: stop.last_lsn, segment: stop.segment, end_offset: stop.offset }
 }

@@ -32,6 +32,8 @@ pub struct LogPosition {
     pub store: StoreId,
     /// Last LSN of the log; all of it is on stable storage once the writer has started.
     pub last_lsn: Lsn,
+    /// Last LSN of the state: above `last_lsn` where the end of the log was cut below the newest snapshot.
+    pub state_lsn: Lsn,
     /// LSN of the next command.
     pub next_lsn: Lsn,
     /// Sequence of the last batch.
@@ -56,11 +58,17 @@ impl LogPosition {
         self.active.filter(|_| self.goes_on && self.next_lsn == self.last_lsn.next())
     }
 
+    /// The last command there is, in the log or in a snapshot only.
+    pub(super) fn newest_lsn(&self) -> Lsn {
+        self.last_lsn.max(self.state_lsn)
+    }
+
     /// A log that was never written.
     pub fn fresh(store: StoreId) -> LogPosition {
         LogPosition {
             store,
             last_lsn: Lsn::NONE,
+            state_lsn: Lsn::NONE,
             next_lsn: Lsn(1),
             last_sequence: 0,
             next_sequence: 1,

@@ -58,6 +58,7 @@ impl LogEnd {
         LogPosition {
             store,
             last_lsn: self.last_lsn,
+            state_lsn: self.last_lsn,
             next_lsn: self.next_lsn,
             last_sequence: self.last_sequence,
             next_sequence: self.next_sequence,

@@ -112,7 +112,7 @@ impl LogWriter {
         log.set_writer(disk.waker());
         Ok(LogWriter {
             disk: DiskBox(disk),
-            commit: GroupCommit::new(start.last_lsn, flights_max),
+            commit: GroupCommit::new(start.newest_lsn(), flights_max),
             active,
             end: LogStop {
                 segment: start.active.map_or(SegmentId(0), |last| last.segment),

@@ -32,12 +32,16 @@ fn settle(
     happens: impl Fn(&mut Prng) -> bool,
     durably: impl Fn(&mut Prng) -> bool,
 ) {
-    let mut order: Vec<usize> = (0..medium.in_flight.len()).collect();
+    let flights = match medium.left.is_empty() {
+        true => &medium.in_flight,
+        false => &medium.left,
+    };
+    let mut order: Vec<usize> = (0..flights.len()).collect();
     for last in (1..order.len()).rev() {
         order.swap(last, prng.below(last as u64 + 1) as usize);
     }
     for index in order {
-        let operation = &medium.in_flight[index];
+        let operation = &flights[index];
         if !happens(prng) {
             continue;
         }

@@ -60,6 +60,7 @@ impl SimDisk {
         operation: SimOperation,
     ) -> Result<MutexGuard<'_, Medium>, DiskError> {
         let mut medium = self.medium.lock();
+        medium.count_down();
         let failed = |kind| DiskError { operation: word, file: name.to_owned(), kind };
         if medium.dead {
             return Err(failed(dead()));

@@ -43,6 +43,10 @@ pub(super) struct Medium {
     pub(super) dead: bool,
     pub(super) prng: Prng,
     pub(super) in_flight: Vec<InFlight>,
+    /// What was in flight when the medium died at an operation of its own choice.
+    pub(super) left: Vec<InFlight>,
+    /// Operations until it dies.
+    pub(super) doom: Option<u64>,
     open_counts: BTreeMap<NodeId, u64>,
     done: Vec<(u64, Completion)>,
     step: u64,
@@ -78,6 +82,24 @@ pub(super) enum Work {
     },
 }
 
+impl InFlight {
+    fn copy(&self) -> InFlight {
+        let copy_of = |buffer: &Buffer| {
+            let mut copy = Buffer::zeroed(buffer.len());
+            copy.copy_from_slice(buffer);
+            copy
+        };
+        let work = match &self.work {
+            Work::Write { place, buffer, durable } => {
+                Work::Write { place: *place, buffer: copy_of(buffer), durable: *durable }
+            }
+            Work::Read { place, buffer } => Work::Read { place: *place, buffer: copy_of(buffer) },
+            Work::Sync { sequence } => Work::Sync { sequence: *sequence },
+        };
+        InFlight { name: self.name.clone(), work, ..*self }
+    }
+}
+
 impl Medium {
     pub(super) fn new(options: SimOptions) -> Medium {
         let prng = Prng::new(options.seed).stream("disk");
@@ -97,6 +119,8 @@ impl Medium {
             dead: false,
             prng,
             in_flight: Vec::new(),
+            left: Vec::new(),
+            doom: None,
             open_counts: BTreeMap::new(),
             done: Vec::new(),
             step: 0,
@@ -114,6 +138,7 @@ impl Medium {
         let steps = if latency == 0 { 0 } else { 1 + self.prng.below(latency) };
         let due = self.step + steps;
         self.in_flight.push(InFlight { user, token, node, name: name.to_owned(), due, work });
+        self.count_down();
         self.advance(0);
     }
 
@@ -199,6 +224,19 @@ impl Medium {
         self.dead = true;
         self.advance(0);
         self.wake_all();
+    }
+
+    /// Counts an operation, whatever its kind; at the one that was chosen the medium dies, with what is in flight left open.
+    pub(super) fn count_down(&mut self) {
+        match &mut self.doom {
+            Some(0) => {
+                self.doom = None;
+                self.left = self.in_flight.iter().map(InFlight::copy).collect();
+                self.die();
+            }
+            Some(left) => *left -= 1,
+            None => {}
+        }
     }
 
     fn complete(&mut self, operation: InFlight) {

@@ -66,6 +66,12 @@ impl SimStorage {
         SimStorage::with(crash::kill_process(&mut self.medium.lock()))
     }
 
+    /// Another medium with the same files, synced or not, and nothing in flight; this one goes on.
+    pub fn copy(&self) -> SimStorage {
+        let medium = self.medium.lock();
+        SimStorage::with(Medium::with(medium.options.clone(), medium.tree.clone(), medium.prng.stream("copy")))
+    }
+
     /// Arranges for a failure.
     pub fn fail(&self, fault: SimFault) {
         self.medium.lock().faults.add(fault);
@@ -79,6 +85,17 @@ impl SimStorage {
     /// How many operations have failed by arrangement so far.
     pub fn faults_struck(&self) -> u64 {
         self.medium.lock().faults.struck
+    }
+
+    /// Has the machine end at an operation to come, `skip` others going well before: inside a recovery or a checkpoint, say.
+    /// Everything fails from then on, and `crash` or `kill` give the medium of that moment.
+    pub fn die_after(&self, skip: u64) {
+        self.medium.lock().doom = Some(skip);
+    }
+
+    /// Whether the machine has ended.
+    pub fn is_dead(&self) -> bool {
+        self.medium.lock().dead
     }
 
     /// Changes the room for files; it may become less than is in use.

@@ -1,0 +1,190 @@
+//! Bit rot, misdirected writes and lying procedures, on copies of the medium between two lives.
+//! Guarantees: D1 a damaged store is refused with file and place, or what it serves is right; D2 what anything on the medium proves to
+//! have been synced is never dropped; D3 a procedure that does something else when replayed is refused.
+//! Must not know: how the engine finds damage.
+//! Next: lives.rs calls it.
+
+use super::procedures;
+use super::reads::compare_raw;
+use super::run::Run;
+use super::{Broken, Checked, broken};
+use logd_engine::Error;
+use logd_engine::disk::{SimStorage, Storage};
+use logd_engine::error::Refused;
+use logd_engine::format::StoreId;
+use logd_engine::format::batch::{BatchHeader, decode_header};
+use logd_engine::format::segment::SegmentHeader;
+use logd_engine::manifest::{self, ManifestRead};
+use logd_engine::recovery::LogFiles;
+use logd_engine::units::SegmentId;
+use logd_engine::verify::{Verdict, verify};
+
+const BLOCK: usize = 4096;
+
+/// A batch where it stands.
+struct Place {
+    file: String,
+    from: usize,
+    to: usize,
+    header: BatchHeader,
+}
+
+/// Where the log stands on a medium, and what the manifest proves about it.
+struct Survey {
+    batches: Vec<Place>,
+    /// Segments in use, with their first LSN.
+    segments: Vec<(String, SegmentId, u64)>,
+    lsn_proof: u64,
+}
+
+fn survey(storage: &SimStorage) -> Option<Survey> {
+    let mut disk = storage.disk().ok()?;
+    let Ok(ManifestRead::Present(file, _)) = manifest::read(&mut *disk) else { return None };
+    let manifest = file.manifest();
+    let store = StoreId(manifest.store_id.to_le_bytes());
+    let lsn_proof = manifest.clean.map_or(manifest.lsn_proof, |clean| clean.last_lsn.max(manifest.lsn_proof)).0;
+    let mut survey = Survey { batches: Vec::new(), segments: Vec::new(), lsn_proof };
+    for file in storage.names().into_iter().filter(|name| name.starts_with("log/")) {
+        let bytes = storage.contents(&file)?;
+        let id: u64 = file.trim_start_matches("log/").trim_end_matches(".seg").parse().ok()?;
+        let Some(header) = bytes.get(..BLOCK).and_then(|block| SegmentHeader::decode(store, block).ok()) else { continue };
+        if header.segment.0 != id {
+            continue;
+        }
+        survey.segments.push((file.clone(), header.segment, header.first_lsn.0));
+        let mut at = BLOCK;
+        while let Some(Ok(found)) = bytes.get(at..).map(|rest| decode_header(store, rest, rest.len() as u64)) {
+            if found.generation.0 != id {
+                break;
+            }
+            let to = at + found.padded_bytes() as usize;
+            survey.batches.push(Place { file: file.clone(), from: at, to, header: found });
+            at = to;
+        }
+    }
+    survey.segments.sort_by_key(|(_, segment, _)| *segment);
+    Some(survey)
+}
+
+impl Survey {
+    /// The first LSN that damage to a range of a file touches.
+    fn touched(&self, file: &str, from: usize, to: usize) -> Option<u64> {
+        let header = self.segments.iter().filter(|(name, ..)| name == file && from < BLOCK).map(|(.., first)| *first);
+        let hit = |place: &&Place| place.file == file && place.from < to && from < place.to;
+        let batches = self.batches.iter().filter(hit).map(|place| place.header.first_lsn.0);
+        header.chain(batches).min()
+    }
+
+    /// Whether something that is not damaged itself proves that an LSN was synced.
+    fn proves(&self, lsn: u64, file: &str, from: usize, to: usize) -> bool {
+        let whole = |place: &&Place| place.file != file || place.to <= from || to <= place.from;
+        let by_batch = self.batches.iter().filter(whole).any(|place| place.header.lsn_synced.0 >= lsn);
+        let by_segment = self.segments.iter().any(|(name, _, first)| name != file && *first > lsn);
+        by_batch || by_segment || self.lsn_proof >= lsn
+    }
+}
+
+impl Run {
+    /// Damages a copy of the medium and opens it.
+    pub fn check_damage(&mut self) -> Checked {
+        let copy = self.storage.copy();
+        copy.set_capacity(1 << 40);
+        let Some(survey) = survey(&copy) else { return Ok(()) };
+        let names: Vec<String> = copy.names().into_iter().filter(|name| is_data(name)).collect();
+        if names.is_empty() {
+            return Ok(());
+        }
+        let Some((file, from, to)) = self.damage(&copy, &survey, &names) else { return Ok(()) };
+        let verdict = verify(&copy, &LogFiles, &mut |_| {});
+        let seed = self.order.next_u64();
+        let opened = self.builder_over(copy, procedures::all(self.version)).open_stepped(seed);
+        let place = format!("{file} at {from}..{to}");
+        self.trace.note(format_args!("damaged {place}: {:?}, {verdict:?}", opened.as_ref().err()));
+        match opened {
+            Err(Error::Corrupt(corrupt)) if corrupt.file.is_empty() => broken("damage", format!("{place}: no file named")),
+            Err(Error::Corrupt(_)) => match verdict {
+                Ok(Verdict::Corrupt(_)) => Ok(()),
+                other => broken("damage", format!("{place}: refused, but verify says {other:?}")),
+            },
+            Err(Error::Refused(Refused::Version { .. })) => Ok(()),
+            Err(error) => broken("damage", format!("{place}: {error}")),
+            Ok(store) => {
+                let lsn = store.recovered_lsn().0;
+                let right = compare_raw("damage", &store.db().view(), &self.model.state_at(lsn));
+                right.map_err(|wrong| Broken { words: format!("{place}, LSN {lsn}: {}", wrong.words), ..wrong })?;
+                if lsn >= self.promises.floor_written {
+                    return Ok(());
+                }
+                let Some(touched) = survey.touched(&file, from, to) else {
+                    return broken("damage", format!("{place}: LSN {lsn} only, though no command was hit"));
+                };
+                if survey.proves(touched, &file, from, to) || lsn + 1 < touched {
+                    return broken("damage", format!("{place}: opened with LSN {lsn}, though {touched} was synced"));
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Does the damage; gives the file and the bytes that were hit.
+    fn damage(&mut self, copy: &SimStorage, survey: &Survey, names: &[String]) -> Option<(String, usize, usize)> {
+        let draw = |run: &mut Run, count: usize| run.fault.below(count.max(1) as u64) as usize;
+        let in_use = !survey.batches.is_empty() && self.fault.below(3) > 0;
+        let (file, from) = if in_use {
+            let place = &survey.batches[draw(self, survey.batches.len())];
+            (place.file.clone(), place.from + draw(self, (place.to - place.from).min(300)))
+        } else {
+            let file = names[draw(self, names.len())].clone();
+            let bytes = copy.contents(&file)?.len();
+            (file, draw(self, bytes))
+        };
+        let mut bytes = copy.contents(&file)?;
+        if from >= bytes.len() {
+            return None;
+        }
+        if self.fault.one_in(2) {
+            bytes[from] ^= 1 << draw(self, 8);
+            copy.put(&file, &bytes);
+            return Some((file, from, from + 1));
+        }
+        let (from, source) = (from / BLOCK * BLOCK, self.draw_blocks(copy, survey, names)?);
+        let to = (from + source.len()).min(bytes.len());
+        if bytes[from..to] == source[..to - from] {
+            return None;
+        }
+        bytes[from..to].copy_from_slice(&source[..to - from]);
+        copy.put(&file, &bytes);
+        Some((file, from, to))
+    }
+
+    /// Blocks that another write was to put elsewhere: often a whole batch.
+    fn draw_blocks(&mut self, copy: &SimStorage, survey: &Survey, names: &[String]) -> Option<Vec<u8>> {
+        if !survey.batches.is_empty() && self.fault.one_in(2) {
+            let place = &survey.batches[self.fault.below(survey.batches.len() as u64) as usize];
+            return copy.contents(&place.file)?.get(place.from..place.to).map(<[u8]>::to_vec);
+        }
+        let name = &names[self.fault.below(names.len() as u64) as usize];
+        let bytes = copy.contents(name)?;
+        let at = self.fault.below((bytes.len() / BLOCK).max(1) as u64) as usize * BLOCK;
+        bytes.get(at..at + BLOCK).map(<[u8]>::to_vec)
+    }
+
+    /// Opens a copy with procedures that do something else under the same version.
+    pub fn check_liar(&mut self) -> Checked {
+        let copy = self.storage.copy();
+        copy.set_capacity(1 << 40);
+        let seed = self.order.next_u64();
+        match self.builder_over(copy, procedures::liars(self.version)).open_stepped(seed) {
+            Err(Error::Refused(Refused::Diverged { .. })) => Ok(()),
+            Err(error) => broken("open", format!("with changed procedures: {error}")),
+            Ok(store) => {
+                let lsn = store.recovered_lsn().0;
+                compare_raw("divergence", &store.db().view(), &self.model.state_at(lsn))
+            }
+        }
+    }
+}
+
+fn is_data(name: &str) -> bool {
+    name == "manifest" || name.starts_with("log/") || name.starts_with("snapshot/")
+}
