@@ -161,6 +161,9 @@ pub fn encode(manifest: &Manifest, sequence: u64) -> Vec<u8> {
     slot
 }
 
+/// Highest sequence number believed: LSNs after an unclean stop go on so many times `LSN_JUMP` higher, and must not wrap.
+const SEQUENCE_MAX: u64 = 1 << 32;
+
 /// Decodes a slot: the manifest and its sequence number.
 pub fn decode(slot: &[u8]) -> Result<(Manifest, u64), Flaw> {
     let (envelope, rest) = Envelope::read_from_prefix(slot)
@@ -184,7 +187,7 @@ pub fn decode(slot: &[u8]) -> Result<(Manifest, u64), Flaw> {
     let body = rkyv::from_bytes::<BodyV1, rkyv::rancor::Error>(&aligned)
         .map_err(|error| Flaw::damaged(WHAT, 'o', ENVELOPE_BYTES as u64, "a manifest", error))?;
     let sequence = envelope.sequence.get();
-    if sequence > u64::MAX / 2 {
+    if sequence > SEQUENCE_MAX {
         return Err(Flaw::damaged(WHAT, 'o', 16, "a sequence that can still rise", sequence));
     }
     Ok((manifest_of(body)?, sequence))
