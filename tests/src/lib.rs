@@ -5,6 +5,7 @@
 
 pub mod client;
 pub mod daemon;
+pub mod fuzz;
 pub mod golden;
 pub mod hex;
 pub mod load;

@@ -1,0 +1,4 @@
+//! libFuzzer's way into `logd_tests::fuzz`: target `requests`.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| (logd_tests::fuzz::target("requests"))(input));
