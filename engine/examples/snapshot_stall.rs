@@ -60,7 +60,8 @@ fn window(db: &Db, space: Keyspace, keys: u64, value: &[u8], rate: f64, span: Du
     let mut prng = Prng::new(rate as u64 ^ 77);
     let waiting = db.clone();
     let waiter = std::thread::spawn(move || {
-        let mut latency_us = Histogram::<u64>::new_with_bounds(1, 60_000_000, 3).expect("the bounds are constants in order");
+        let mut latency_us =
+            Histogram::<u64>::new_with_bounds(1, 60_000_000, 3).expect("the bounds are constants in order");
         let mut longest_us = vec![0; 4 * span.as_secs() as usize + 40];
         for (due, ticket) in receiver {
             waiting.wait(ticket, None).expect("the disk works");
@@ -145,7 +146,8 @@ fn main() -> Result<(), Failure> {
                 peak.load(Ordering::Relaxed),
             );
             let slow = seen.longest_us.iter().enumerate().filter(|(_, us)| **us > 10_000);
-            let slow: Vec<String> = slow.map(|(at, us)| format!("{:.2} s: {} ms", at as f64 / 4.0, us / 1000)).collect();
+            let slow: Vec<String> =
+                slow.map(|(at, us)| format!("{:.2} s: {} ms", at as f64 / 4.0, us / 1000)).collect();
             println!("         {}", slow.join(", "));
         }
     }

@@ -149,7 +149,16 @@ impl Checkpoint {
         assert!(options.snapshots_kept > 0, "options keep at least one snapshot");
         let report =
             SnapshotReport { kind, lsn: Lsn::NONE, start: now, end: now, bytes: 0, record_count: 0, result: Ok(()) };
-        Checkpoint { options, kind, urgent: false, pause_permille: 1000, state: State::Begin, start: now, paid: now, report }
+        Checkpoint {
+            options,
+            kind,
+            urgent: false,
+            pause_permille: 1000,
+            state: State::Begin,
+            start: now,
+            paid: now,
+            report,
+        }
     }
 
     /// With `true` the pacing ends: the log is near its cap, so the snapshot is more urgent than the delay it causes.
@@ -158,10 +167,12 @@ impl Checkpoint {
     }
 
     /// Bytes that are held for the snapshot alone, and how many there may be. Beyond half of that the pauses get shorter, down
-    /// to none: the longer a snapshot takes, the more is changed that it has not yet written.
-    pub fn set_kept(&mut self, bytes: u64, bytes_max: u64) {
+    /// to none: the longer a snapshot takes, the more is changed that it has not yet written. Half of each pause stays while
+    /// the log `is_preparing` segments: commits wait for those, and they need the same disk.
+    pub fn set_kept(&mut self, bytes: u64, bytes_max: u64, is_preparing: bool) {
         let left = u128::from(bytes_max.saturating_sub(bytes));
-        self.pause_permille = (left * 2000 / u128::from(bytes_max.max(1))).min(1000) as u64;
+        let permille = (left * 2000 / u128::from(bytes_max.max(1))).min(1000) as u64;
+        self.pause_permille = permille.max(if is_preparing { 500 } else { 0 });
     }
 
     /// Why it was started.

@@ -235,7 +235,8 @@ impl Maintenance {
         };
         self.prove_segment();
         let expired = self.expire(now);
-        prepared.sooner(expired).sooner(self.step_checkpoint(now)).sooner(self.free())
+        let is_preparing = prepared == MaintenanceNext::Again;
+        prepared.sooner(expired).sooner(self.step_checkpoint(now, is_preparing)).sooner(self.free())
     }
 
     /// Blocks until there is something to do.
@@ -301,7 +302,7 @@ impl Maintenance {
         if self.rubble.clear_some(FREE_NODES) { MaintenanceNext::Idle } else { MaintenanceNext::Again }
     }
 
-    fn step_checkpoint(&mut self, now: Nanos) -> MaintenanceNext {
+    fn step_checkpoint(&mut self, now: Nanos, is_preparing: bool) -> MaintenanceNext {
         if let Some(failed) = self.core.log.failure() {
             return self.refuse_checkpoint(failed, now);
         }
@@ -315,7 +316,7 @@ impl Maintenance {
         let checkpoint = self.checkpoint.as_mut().expect("started above");
         checkpoint.set_urgent(log_bytes > URGENT_FACTOR * self.policy.log_bytes || self.core.log.space().is_some());
         let (kept, all) = self.core.past_bytes();
-        checkpoint.set_kept(kept, (all / KEPT_SHARE).max(KEPT_BYTES_MIN));
+        checkpoint.set_kept(kept, (all / KEPT_SHARE).max(KEPT_BYTES_MIN), is_preparing);
         let source = CoreSource(&self.core);
         match checkpoint.step(self.disk.as_mut(), &mut self.manifest, &source, now) {
             CheckpointNext::Again => MaintenanceNext::Again,

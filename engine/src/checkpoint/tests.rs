@@ -234,3 +234,16 @@ fn the_last_sixteen_reports_are_kept() {
     }
     assert_eq!(reports.iter().map(|report| report.lsn.0).collect::<Vec<_>>(), (4..20).collect::<Vec<_>>());
 }
+
+#[test]
+fn the_pauses_get_shorter_the_more_is_held_for_the_snapshot_and_never_vanish_while_segments_are_prepared() {
+    let mut checkpoint = Checkpoint::new(options(1, 1000), SnapshotKind::Manual, Nanos(0));
+    let mut pause = |kept: u64, is_preparing: bool| {
+        checkpoint.set_kept(kept, 100, is_preparing);
+        (checkpoint.paid, checkpoint.report.end) = (Nanos(0), Nanos(0));
+        checkpoint.pay(1000, Nanos(0));
+        checkpoint.paid.0 / 1_000_000
+    };
+    assert_eq!([0, 50, 75, 100, 500].map(|kept| pause(kept, false)), [1000, 1000, 500, 0, 0]);
+    assert_eq!([0, 50, 80, 500].map(|kept| pause(kept, true)), [1000, 1000, 500, 500]);
+}

@@ -36,9 +36,9 @@ pub use view::{Direction, StateView, ViewRange};
 pub use watch::Watch;
 
 use crate::disk::DiskWaker;
+use crate::index::Tree;
 use crate::log::Log;
 use crate::options::Options;
-use crate::index::Tree;
 use parking_lot::{Mutex, RwLock};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};

@@ -93,8 +93,9 @@ impl Rebuild {
 
     fn take_effect(&mut self, effect: &Effect<'_>) -> Result<(), ReplayError> {
         if self.parallel.is_some()
-            && let Effect::Put { keyspace, key, .. } | Effect::Delete { keyspace, key } | Effect::Expire { keyspace, key, .. } =
-                *effect
+            && let Effect::Put { keyspace, key, .. }
+            | Effect::Delete { keyspace, key }
+            | Effect::Expire { keyspace, key, .. } = *effect
         {
             let shard = self.shard_of(keyspace, key).ok_or(UNDEFINED)?;
             let is_taken = self.gathered.push(shard, effect);

@@ -13,8 +13,8 @@ use crate::limits::BLOCK_BYTES;
 use crate::units::{FileOffset, Lsn, Millis, SegmentId};
 use std::collections::VecDeque;
 
-/// Bytes read at once.
-const PIECE_BYTES: u64 = 512 << 10;
+/// Bytes read at once: enough for the kernel to keep several requests in the disk's queue.
+const PIECE_BYTES: u64 = 4 << 20;
 const BLOCK: u64 = BLOCK_BYTES as u64;
 
 /// A whole batch as a reader sees it.
