@@ -9,6 +9,7 @@
 //! Must not know: threads, clocks, when a checkpoint is due; it is told the time and says when it wants to go on.
 //! Next: snapshot/writer.rs writes the file; manifest.rs swaps.
 
+use crate::canary::{Canary, planted};
 use crate::disk::{Disk, DiskErrorKind};
 use crate::error::Error;
 use crate::format::snapshot::SnapshotMeta;
@@ -192,6 +193,13 @@ impl Checkpoint {
         }
     }
 
+    /// Gives up for a reason from outside. What was written is removed before the next snapshot.
+    pub fn fail(mut self, error: Error, now: Nanos) -> SnapshotReport {
+        self.report.result = Err(error);
+        self.report.end = now;
+        self.report
+    }
+
     fn done(&mut self, now: Nanos) -> CheckpointNext {
         if self.report.end == self.start {
             self.report.end = now;
@@ -213,6 +221,12 @@ impl Checkpoint {
         if newest == Some(meta.lsn) {
             crate::mark!("checkpoint_without_change");
             return Ok((State::Remove, CheckpointNext::Again));
+        }
+        if planted(Canary::LogRetiredEarly) {
+            source.retire_log(meta.lsn);
+        }
+        if planted(Canary::SnapshotRemovedEarly) {
+            remove_unnamed(disk, &Manifest::default())?;
         }
         let time = meta.time_millis;
         let writer = Box::new(SnapshotWriter::begin(disk, meta, parts)?);
@@ -266,7 +280,7 @@ impl Checkpoint {
         time: Millis,
     ) -> Result<(State, CheckpointNext), Error> {
         let lsn_synced = source.lsn_synced();
-        if lsn_synced < written.lsn {
+        if lsn_synced < written.lsn && !planted(Canary::SnapshotOutrunsLog) {
             // A snapshot may not outrun the log: after a power cut the state would hold what the log never held.
             source.request_sync();
             return Ok((State::Sync(written, time), CheckpointNext::WaitForSync(written.lsn)));

@@ -3,6 +3,7 @@
 //! Guarantees: acknowledged means durable, at the level chosen for each write; docs/DURABILITY.md has the table.
 //! Next: read `durability`, `units`, `disk`, `log`, `core`, `db` in this order; docs/ARCHITECTURE.md has the picture.
 
+pub mod canary;
 pub mod checkpoint;
 pub mod clock;
 pub mod core;

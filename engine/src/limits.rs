@@ -24,6 +24,8 @@ pub const KEYSPACES_MAX: usize = 4096;
 pub const NAME_BYTES_MAX: usize = 255;
 /// Most shards of one store.
 pub const SHARDS_MAX: usize = 256;
+/// Latest engine time in milliseconds that a file may claim: far beyond any clock, and sums with it do not overflow.
+pub const TIME_MILLIS_MAX: u64 = u64::MAX / 4;
 /// Snapshots a store may be told to keep.
 pub const SNAPSHOTS_KEPT_MAX: usize = 16;
 /// Bytes of records after which a snapshot block is closed; a single larger record makes a larger block.

@@ -266,12 +266,12 @@ impl Maintenance {
         self.manifest.mark_stop(self.disk.as_mut(), clean, is_dense, time)
     }
 
-    /// Notes in the manifest that there is a log, once it is durable, so that its loss cannot pass for a log that never was.
+    /// Notes in the manifest that there is a new segment, once it is durable, so that its loss cannot pass for a log that ended before.
     fn prove_segment(&mut self) {
         let proven = self.manifest.manifest().segment_proof;
         let span = self.core.log.spans().last().copied();
-        let is_news =
-            |span: &SegmentSpan| proven == SegmentId(0) && span.first_lsn <= self.core.log.watermarks().synced;
+        let synced = self.core.log.watermarks().synced;
+        let is_news = |span: &SegmentSpan| span.segment > proven && span.first_lsn <= synced;
         if let Some(span) = span.filter(is_news)
             && let Err(error) = self.manifest.prove_segment(self.disk.as_mut(), span.segment)
         {
@@ -289,6 +289,9 @@ impl Maintenance {
     }
 
     fn step_checkpoint(&mut self, now: Nanos) -> MaintenanceNext {
+        if let Some(failed) = self.core.log.failure() {
+            return self.refuse_checkpoint(failed, now);
+        }
         if self.checkpoint.is_none() {
             match self.due(now) {
                 Ok(kind) => self.start(kind, now),
@@ -310,11 +313,18 @@ impl Maintenance {
         }
     }
 
+    /// After a failure no snapshot is taken any more, and nobody may wait for one: ends what runs, then what was asked for.
+    fn refuse_checkpoint(&mut self, failed: Failed, now: Nanos) -> MaintenanceNext {
+        let wished = self.checkpoint.is_none() && self.desk.take_wish();
+        let asked = wished.then(|| Checkpoint::new(self.policy.checkpoint, SnapshotKind::Manual, now));
+        let Some(checkpoint) = self.checkpoint.take().or(asked) else { return MaintenanceNext::Idle };
+        crate::mark!("checkpoint_refused");
+        self.end(checkpoint.fail(failed.into(), now));
+        MaintenanceNext::Again
+    }
+
     /// Why a checkpoint is due, or when to look again.
     fn due(&self, now: Nanos) -> Result<SnapshotKind, MaintenanceNext> {
-        if self.core.log.failure().is_some() {
-            return Err(MaintenanceNext::Idle);
-        }
         if self.desk.take_wish() {
             return Ok(SnapshotKind::Manual);
         }

@@ -4,6 +4,7 @@
 //! Must not know: what the snapshots and the log look like inside.
 //! Next: checkpoint.rs and recovery write it.
 
+use crate::canary::{Canary, planted};
 use crate::disk::{BlockingDisk, Disk, DiskErrorKind, FileId, OpenMode};
 use crate::error::{Corrupt, Error, Failed};
 use crate::format::damage::{Damage, Flaw};
@@ -196,7 +197,8 @@ impl ManifestFile {
     fn write_both(&mut self, disk: &mut dyn Disk, file: FileId, manifest: Manifest) -> Result<(), Error> {
         self.manifest = manifest;
         for _ in 0..2 {
-            let (slot, sequence) = (1 - self.slot, self.sequence + 1);
+            let other = if planted(Canary::ManifestOneSlot) { 0 } else { 1 - self.slot };
+            let (slot, sequence) = (other, self.sequence + 1);
             write_slot(disk, file, slot, &self.manifest, sequence)?;
             (self.slot, self.sequence) = (slot, sequence);
         }
@@ -207,7 +209,7 @@ impl ManifestFile {
 fn write_slot(disk: &mut dyn Disk, file: FileId, slot: u64, manifest: &Manifest, sequence: u64) -> Result<(), Error> {
     let mut buffer = disk.buffer(SLOT_BYTES);
     buffer.copy_from_slice(&encode(manifest, sequence));
-    disk.write_at(file, slot * SLOT, buffer, true)?;
+    disk.write_at(file, slot * SLOT, buffer, !planted(Canary::ManifestNotSynced))?;
     Ok(())
 }
 

@@ -6,7 +6,7 @@
 use crate::digest::Digest;
 use crate::disk::{Disk, DiskErrorKind, Storage};
 use crate::error::{Corrupt, Error};
-use crate::format::command::{self, Command, Malformed};
+use crate::format::command::{self, Command, Effect, Malformed};
 use crate::manifest::{self, Manifest, ManifestRead, SnapshotReference};
 use crate::recovery::{LogReader, LogTail, check_reference, log_proof};
 use crate::snapshot::{self, Snapshot};
@@ -59,7 +59,7 @@ pub enum Finding {
 /// Checks a store that nobody has open. Errors are disks that cannot be read and formats that are too new.
 pub fn verify<L: LogReader>(storage: &dyn Storage, log: &L, sink: &mut dyn FnMut(&Finding)) -> Result<Verdict, Error> {
     let mut disk = storage.disk()?;
-    let mut check = Check { disk: &mut *disk, sink, damage: Vec::new() };
+    let mut check = Check { disk: &mut *disk, sink, damage: Vec::new(), defined: None };
     let manifest = match manifest::read(check.disk)? {
         ManifestRead::Empty => {
             return Ok(Verdict::NotAStore(format!("{} holds no manifest, log or snapshot", storage.place())));
@@ -74,8 +74,14 @@ pub fn verify<L: LogReader>(storage: &dyn Storage, log: &L, sink: &mut dyn FnMut
             file.manifest().clone()
         }
     };
-    for reference in &manifest.snapshots {
-        check.snapshot(manifest.store_id, reference)?;
+    if manifest.snapshots.is_empty() {
+        check.defined = Some(Defined::default());
+    }
+    for (number, reference) in manifest.snapshots.iter().enumerate() {
+        let defined = check.snapshot(manifest.store_id, reference)?;
+        if number == 0 {
+            check.defined = defined;
+        }
     }
     check.left_overs(&manifest)?;
     let tail = check.log(log, &manifest)?;
@@ -90,6 +96,15 @@ struct Check<'a> {
     disk: &'a mut dyn Disk,
     sink: &'a mut dyn FnMut(&Finding),
     damage: Vec<Corrupt>,
+    /// What the oldest kept snapshot defines; `None` if it cannot be read.
+    defined: Option<Defined>,
+}
+
+/// How many keyspaces and procedures there are at a place in the log: commands may name no others.
+#[derive(Clone, Copy, Default)]
+struct Defined {
+    keyspaces: u16,
+    procedures: u32,
 }
 
 impl Check<'_> {
@@ -110,9 +125,9 @@ impl Check<'_> {
         }
     }
 
-    fn snapshot(&mut self, store_id: u128, reference: &SnapshotReference) -> Result<(), Error> {
+    fn snapshot(&mut self, store_id: u128, reference: &SnapshotReference) -> Result<Option<Defined>, Error> {
         let opened = Snapshot::open(self.disk, reference.lsn);
-        let Some(snapshot) = self.collect(opened)? else { return Ok(()) };
+        let Some(snapshot) = self.collect(opened)? else { return Ok(None) };
         self.collect(check_reference(store_id, reference, &snapshot))?;
         let file = snapshot.open_file(self.disk)?;
         let (mut digest, mut whole) = (Digest::EMPTY, true);
@@ -129,7 +144,8 @@ impl Check<'_> {
             let (block_count, record_count) = (trailer.block_count, trailer.record_count);
             (self.sink)(&Finding::Snapshot { lsn: reference.lsn, block_count, record_count, digest });
         }
-        Ok(())
+        let (keyspaces, procedures) = (snapshot.meta.keyspaces.len() as u16, snapshot.meta.procedures.len() as u32);
+        Ok(Some(Defined { keyspaces, procedures }))
     }
 
     /// Files that a crash may leave are no damage, but worth a word.
@@ -152,10 +168,10 @@ impl Check<'_> {
     fn log<L: LogReader>(&mut self, log: &L, manifest: &Manifest) -> Result<Option<LogTail>, Error> {
         let from = manifest.snapshots.first().map_or(Lsn::NONE, |oldest| oldest.lsn).next();
         let proof = log_proof(manifest);
-        let (mut commands, mut malformed) = (0, Vec::new());
+        let (mut commands, mut malformed, mut defined) = (0, Vec::new(), self.defined);
         let scanned = log.scan(self.disk, manifest.store_id, from, proof, &mut |lsn, _, frame| {
             commands += 1;
-            if let Err(reason) = check_frame(frame) {
+            if let Err(reason) = check_frame(frame, defined.as_mut()) {
                 malformed.push((lsn, reason));
             }
             Ok(())
@@ -177,9 +193,44 @@ impl Check<'_> {
     }
 }
 
-fn check_frame(frame: &[u8]) -> Result<(), Malformed> {
-    match command::decode(frame)? {
-        Command::Effects(mut effects) => effects.try_for_each(|effect| effect.map(|_| ())),
-        Command::Call(_) => Ok(()),
+/// A frame must decode, and name only what is defined by then, as far as that is known.
+fn check_frame(frame: &[u8], mut defined: Option<&mut Defined>) -> Result<(), Malformed> {
+    let effects = match command::decode(frame)? {
+        Command::Effects(effects) => effects,
+        Command::Call(call) => {
+            let known = defined.is_none_or(|defined| call.procedure < defined.procedures);
+            return if known { Ok(()) } else { Err(Malformed("call of a procedure that was not defined")) };
+        }
+    };
+    for effect in effects {
+        let effect = effect?;
+        if let Some(defined) = defined.as_deref_mut() {
+            defined.check(&effect)?;
+        }
+    }
+    Ok(())
+}
+
+impl Defined {
+    fn check(&mut self, effect: &Effect<'_>) -> Result<(), Malformed> {
+        match *effect {
+            Effect::Put { keyspace, .. }
+            | Effect::Delete { keyspace, .. }
+            | Effect::Expire { keyspace, .. }
+            | Effect::Clear { keyspace } => {
+                let known = keyspace < self.keyspaces;
+                if known { Ok(()) } else { Err(Malformed("effect on a keyspace that was not defined")) }
+            }
+            Effect::Keyspace(ref definition) if definition.keyspace == self.keyspaces => {
+                self.keyspaces += 1;
+                Ok(())
+            }
+            Effect::Keyspace(_) => Err(Malformed("keyspace number does not follow the last")),
+            Effect::Procedure { procedure, .. } if procedure <= self.procedures => {
+                self.procedures = self.procedures.max(procedure + 1);
+                Ok(())
+            }
+            Effect::Procedure { .. } => Err(Malformed("procedure number does not follow the last")),
+        }
     }
 }

@@ -11,8 +11,13 @@ const FILE_LINES_MAX: usize = 500;
 const LONG_FILES: &[(&str, &str)] = &[];
 
 /// The only files that may hold unsafe code (docs/ARCHITECTURE.md section 3).
-const UNSAFE_FILES: &[&str] =
-    &["engine/src/disk/uring.rs", "engine/src/disk/buffer.rs", "engine/src/index/node.rs", "engine/src/index/edit.rs"];
+const UNSAFE_FILES: &[&str] = &[
+    "engine/src/disk/uring.rs",
+    "engine/src/disk/buffer.rs",
+    "engine/src/index/node.rs",
+    "engine/src/index/edit.rs",
+    "engine/tests/damage/allocation.rs",
+];
 
 /// Words of the outside world that the engine may only use in the files behind its seams.
 const SEAM_WORDS: &[(&str, &[&str])] = &[
@@ -39,7 +44,7 @@ const SEAM_WORDS: &[(&str, &[&str])] = &[
 
 /// Ranks of the engine's modules: a module imports lower ranks only.
 const RANKS: &[(u8, &[&str])] = &[
-    (0, &["units", "limits", "durability", "prng", "mark"]),
+    (0, &["units", "limits", "durability", "prng", "mark", "canary"]),
     (1, &["error", "clock"]),
     (2, &["options", "disk", "index"]),
     (3, &["digest"]),

@@ -9,6 +9,7 @@ use super::catalog::Keyspace;
 use super::counters::add;
 use super::scope::{Scope, ShardSet};
 use super::transaction::{Record, Ticket, Transaction};
+use crate::canary::{Canary, planted};
 use crate::durability::DurabilityLevel;
 use crate::error::{Error, Refused};
 use crate::format::command::Call;
@@ -265,7 +266,8 @@ impl Core {
         let (active, name) = self.procedure_for_replay(call, lsn)?;
         let mut transaction = Transaction::begin(self, Scope::All, Millis(call.time_millis));
         active.run(&mut transaction, call.seed, call.arguments)?;
-        if crc32fast::hash(transaction.effects()) != call.effects_crc {
+        let same = crc32fast::hash(transaction.effects()) == call.effects_crc;
+        if !same && !planted(Canary::EffectsNotCompared) {
             return Err(Refused::Diverged { name, lsn }.into());
         }
         transaction.keep();

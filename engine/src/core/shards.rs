@@ -6,6 +6,7 @@
 use super::catalog::Keyspace;
 use super::scope::{Scope, ShardSet, route};
 use super::shard::Shard;
+use crate::canary::{Canary, planted};
 use crate::index::{Entry, Tree};
 use parking_lot::{Mutex, MutexGuard};
 use std::ops::Bound;
@@ -69,7 +70,20 @@ impl Shards {
             Scope::All => ShardSet::all(self.all.len()),
         };
         let mut guards: Vec<_> = self.all.iter().map(|_| None).collect();
-        set.iter().for_each(|shard| guards[shard] = Some(self.lock(shard)));
+        let mut last = None;
+        let take = |shard| {
+            assert!(last < Some(shard), "shards: locks are taken in ascending order, not {shard} after {last:?}");
+            last = Some(shard);
+            guards[shard] = Some(self.lock(shard));
+        };
+        if planted(Canary::ShardsDescending) {
+            set.iter().collect::<Vec<_>>().into_iter().rev().for_each(take);
+        } else {
+            set.iter().for_each(take);
+        }
+        if planted(Canary::ShardLeftUnlocked) {
+            last.into_iter().for_each(|shard| guards[shard] = None);
+        }
         Guards::Many(guards)
     }
 

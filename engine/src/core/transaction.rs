@@ -10,6 +10,7 @@ use super::scope::Scope;
 use super::shards::{Guards, ScanPosition, Walk};
 use super::undo::Undo;
 use super::{Core, KeyspaceOptions, Watch};
+use crate::canary::{Canary, planted};
 use crate::durability::DurabilityLevel;
 use crate::error::{Error, Refused};
 use crate::format::command::{Effect, FrameBuilder};
@@ -294,7 +295,9 @@ impl<'a> Transaction<'a> {
     /// Makes a keyspace. Needs `Scope::All`.
     pub(crate) fn define_keyspace(&mut self, number: u16, name: &str, options: KeyspaceOptions) {
         self.level = DurabilityLevel::Synced;
-        self.frame.push(Effect::Keyspace(encode_options(number, name, options)));
+        if !planted(Canary::KeyspaceNotLogged) {
+            self.frame.push(Effect::Keyspace(encode_options(number, name, options)));
+        }
     }
 
     /// Names a procedure. Needs `Scope::All`.
@@ -353,7 +356,9 @@ impl<'a> Transaction<'a> {
     fn note_effect(&mut self, keyspace: Keyspace, effect: Effect<'_>) {
         if keyspace.level != DurabilityLevel::Volatile {
             self.level = self.level.max(keyspace.level);
-            self.frame.push(effect);
+            if self.frame.is_empty() || !planted(Canary::SecondEffectLost) {
+                self.frame.push(effect);
+            }
         }
     }
 
@@ -369,6 +374,9 @@ impl Drop for Transaction<'_> {
     fn drop(&mut self) {
         if !self.undo.is_empty() {
             add(&self.core.counters.aborted, 1);
+        }
+        if planted(Canary::UndoForgotten) {
+            self.undo.clear();
         }
         while let Some(step) = self.undo.pop() {
             let shard = step.shard();

@@ -5,6 +5,7 @@
 
 use super::threads::{ThreadPool, Threads};
 use super::{Db, Inner};
+use crate::canary::{Canary, planted};
 use crate::checkpoint::CheckpointOptions;
 use crate::clock::{Clock, OsClock};
 use crate::core::{
@@ -131,7 +132,8 @@ impl Builder {
         if self.options.checkpoint_log_bytes == 0 {
             self.options.checkpoint_log_bytes = CHECKPOINT_SEGMENTS * recovered.segment_bytes;
         }
-        let time = EngineTime::start(Arc::clone(&self.clock), recovered.time_floor);
+        let floor = if planted(Canary::TimeFloorIgnored) { Millis(0) } else { recovered.time_floor };
+        let time = EngineTime::start(Arc::clone(&self.clock), floor);
         let position = position(&recovered);
 
         let log = Log::new(&position, LogOptions::new(&self.options, recovered.segment_bytes));
@@ -227,6 +229,9 @@ fn position(recovered: &Recovered<LogEnd>) -> LogPosition {
         // Once for each write of the manifest so far: two unclean stops with nothing durable between them find the same end of
         // the log, and only the manifest, written durably at every start, tells them apart.
         position.next_lsn = position.next_lsn.plus(LSN_JUMP * recovered.manifest.sequence());
+    }
+    if planted(Canary::LsnReused) {
+        position.next_lsn = recovered.last_lsn.next();
     }
     position
 }

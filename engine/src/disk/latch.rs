@@ -11,6 +11,7 @@ use super::{
     Buffer, Completion, Disk, DiskError, DiskErrorKind, DiskReport, DiskWaker, FileId, Listed, LockGuard, OpenMode,
     Operation, Space, Storage,
 };
+use crate::canary::{Canary, planted};
 use crate::units::Nanos;
 use std::sync::{Arc, OnceLock};
 
@@ -58,6 +59,7 @@ impl Latch {
             return;
         }
         completion.result = match std::mem::replace(&mut completion.result, Ok(())) {
+            Err(error) if planted(Canary::SyncRetried) => Err(error),
             Err(error) => Err(self.state.latch(error)),
             // It may well be on the disk, but what it builds on is not.
             Ok(()) => self.state.check(),
@@ -154,6 +156,9 @@ impl Disk for Latch {
     }
 
     fn lock(&mut self, name: &str) -> Result<Box<dyn LockGuard>, DiskError> {
+        if planted(Canary::LockNotTaken) {
+            return Ok(Box::new(Canary::LockNotTaken));
+        }
         self.inner.lock(name)
     }
 }

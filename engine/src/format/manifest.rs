@@ -10,7 +10,7 @@
 
 use super::damage::{Flaw, check_crc, check_zero};
 use super::{Field, fields};
-use crate::limits::BLOCK_BYTES;
+use crate::limits::{BLOCK_BYTES, TIME_MILLIS_MAX};
 use crate::units::{Lsn, Millis, SegmentId};
 use rkyv::util::AlignedVec;
 use zerocopy::little_endian::{U32, U64};
@@ -183,7 +183,11 @@ pub fn decode(slot: &[u8]) -> Result<(Manifest, u64), Flaw> {
     aligned.extend_from_slice(body);
     let body = rkyv::from_bytes::<BodyV1, rkyv::rancor::Error>(&aligned)
         .map_err(|error| Flaw::damaged(WHAT, 'o', ENVELOPE_BYTES as u64, "a manifest", error))?;
-    Ok((manifest_of(body)?, envelope.sequence.get()))
+    let sequence = envelope.sequence.get();
+    if sequence > u64::MAX / 2 {
+        return Err(Flaw::damaged(WHAT, 'o', 16, "a sequence that can still rise", sequence));
+    }
+    Ok((manifest_of(body)?, sequence))
 }
 
 fn body_of(manifest: &Manifest) -> BodyV1 {
@@ -211,6 +215,10 @@ fn manifest_of(body: BodyV1) -> Result<Manifest, Flaw> {
     let rising = body.snapshots.is_sorted_by(|older, newer| older.lsn < newer.lsn);
     if !rising {
         return Err(Flaw::damaged(WHAT, 'o', ENVELOPE_BYTES as u64, "snapshots of rising LSN", "another order"));
+    }
+    let latest = body.snapshots.iter().map(|snapshot| snapshot.time_millis).fold(body.time_millis, u64::max);
+    if latest > TIME_MILLIS_MAX {
+        return Err(Flaw::damaged(WHAT, 'o', ENVELOPE_BYTES as u64, "an engine time within its bounds", latest));
     }
     let reference = |snapshot: ReferenceV1| SnapshotReference {
         lsn: Lsn(snapshot.lsn),

@@ -11,7 +11,7 @@
 use super::damage::{Flaw, check_crc, check_equal, check_zero};
 use super::snapshot_block::BlockPlace;
 use super::{Field, fields};
-use crate::limits::BLOCK_BYTES;
+use crate::limits::{BLOCK_BYTES, TIME_MILLIS_MAX};
 use crate::units::{Lsn, Millis};
 use rkyv::util::AlignedVec;
 use zerocopy::little_endian::{U16, U32, U64};
@@ -272,6 +272,9 @@ fn decode_header(bytes: &[u8]) -> Result<Header, Flaw> {
     check_crc(WHAT, 'b', 12, header.crc.get(), crc32fast::hash(bare.as_bytes()))?;
     check_version(header.version.get())?;
     check_zero(WHAT, 'b', 60, &header.reserved)?;
+    if header.time_millis.get() > TIME_MILLIS_MAX {
+        return Err(Flaw::damaged(WHAT, 'b', 40, "an engine time within its bounds", header.time_millis));
+    }
     Ok(header)
 }
 

@@ -11,6 +11,7 @@
 use super::damage::{Flaw, check_crc, check_equal, check_zero};
 use super::snapshot::padded;
 use super::{Cursor, Field, packed};
+use crate::canary::{Canary, planted};
 use crate::index::Entry;
 use crate::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use crate::units::{FileOffset, Lsn};
@@ -173,7 +174,9 @@ fn check_payload(rest: &[u8], place: &BlockPlace) -> Result<(), Flaw> {
     let base = BLOCK_HEADER_BYTES as u64;
     let cut = || Flaw::damaged(WHAT, 'g', base, format!("{} bytes", place.payload_bytes), rest.len());
     let (payload, padding) = rest.split_at_checked(place.payload_bytes as usize).ok_or_else(cut)?;
-    check_crc(WHAT, 'g', base, place.payload_crc, crc32fast::hash(payload))?;
+    if !planted(Canary::IgnoreBlockChecksum) {
+        check_crc(WHAT, 'g', base, place.payload_crc, crc32fast::hash(payload))?;
+    }
     check_zero(WHAT, 'g', base + payload.len() as u64, padding)
 }
 
@@ -201,6 +204,9 @@ impl<'a> Records<'a> {
         let expiry_millis = if flags == FLAG_EXPIRY { self.cursor.u64()? } else { 0 };
         let key = self.cursor.take(key_bytes)?;
         let value = self.cursor.take(value_bytes)?;
+        if planted(Canary::SnapshotLosesExpiry) {
+            return Some((key, Entry { value, expiry_millis: 0 }));
+        }
         (flags <= FLAG_EXPIRY && (flags == 0) == (expiry_millis == 0)).then_some((key, Entry { value, expiry_millis }))
     }
 

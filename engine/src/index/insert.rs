@@ -7,6 +7,7 @@ use super::edit::NodeMut;
 use super::node::Node;
 use super::search::separator;
 use super::{Entry, Previous};
+use crate::canary::{Canary, planted};
 
 /// Most slots of a node.
 pub(super) const SLOTS_MAX: usize = 64;
@@ -25,7 +26,8 @@ pub(super) struct Split {
 
 /// Sets the entry of a key below a node.
 pub(super) fn insert(node: &mut Node, bytes: &mut usize, key: &[u8], entry: Entry<'_>) -> (Previous, Option<Split>) {
-    let mut edit = node.unique(bytes);
+    let changed_anyway = planted(Canary::LeafNotCopied) && takes_in_place(node, key, entry);
+    let mut edit = if changed_anyway { NodeMut::new(node, bytes) } else { node.unique(bytes) };
     if edit.level() == 0 {
         return insert_into_leaf(edit, key, entry);
     }
@@ -36,6 +38,15 @@ pub(super) fn insert(node: &mut Node, bytes: &mut usize, key: &[u8], entry: Entr
     edit.insert_child(index + 1, &split.separator, split.right);
     let over = is_over(&edit);
     (previous, over.then(|| split_node(&mut edit, Some(index + 1))))
+}
+
+/// Whether an entry has the shape of the one it replaces, so that the leaf keeps its memory and views of it stay valid, if wrong.
+fn takes_in_place(node: &Node, key: &[u8], entry: Entry<'_>) -> bool {
+    let inline = node.level() == 0 && !node.header().has_out;
+    inline.then(|| node.find(key)).flatten().is_some_and(|index| {
+        let old = node.entry(index);
+        old.value.len() == entry.value.len() && (old.expiry_millis == 0) == (entry.expiry_millis == 0)
+    })
 }
 
 fn insert_into_leaf(mut leaf: NodeMut<'_>, key: &[u8], entry: Entry<'_>) -> (Previous, Option<Split>) {

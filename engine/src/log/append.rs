@@ -12,6 +12,7 @@ use super::retention::SegmentSpan;
 use super::segments::Segments;
 use super::tally::{Tally, TallyNow};
 use super::waiters::{Released, Sleeper, Subscriber, Waiter, Waiters};
+use crate::canary::{Canary, planted};
 use crate::disk::DiskWaker;
 use crate::durability::DurabilityLevel;
 use crate::error::{Error, Failed, Full, Refused};
@@ -183,6 +184,7 @@ impl Log {
 
     /// Whether a command may be acknowledged at a level.
     pub fn is_released(&self, lsn: Lsn, level: DurabilityLevel) -> bool {
+        let lsn = if planted(Canary::NeighboursTicket) { lsn.previous() } else { lsn };
         lsn <= self.released().limit(level)
     }
 
@@ -369,7 +371,7 @@ impl Log {
     }
 
     fn check_append(&self, shared: &mut Shared, frame_bytes: usize) -> Result<(), Error> {
-        if let Some(failed) = self.failure.get() {
+        if let Some(failed) = self.failure.get().filter(|_| !planted(Canary::FailureForgotten)) {
             return Err(failed.clone().into());
         }
         if shared.closed {

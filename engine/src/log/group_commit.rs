@@ -7,6 +7,7 @@
 //! Must not know: bytes, files, clocks.
 //! Next: writer.rs turns the decisions into disk operations.
 
+use crate::canary::{Canary, planted};
 use crate::units::{Lsn, Nanos};
 use std::collections::VecDeque;
 
@@ -189,7 +190,7 @@ impl GroupCommit {
             && sync_token == token
         {
             self.sync = None;
-            self.advance_synced(covers);
+            self.advance_synced(if planted(Canary::SyncCoversLater) { self.written } else { covers });
             return;
         }
         let flight = self.flights.iter_mut().find(|flight| flight.token == token);
@@ -197,7 +198,7 @@ impl GroupCommit {
         while let Some(flight) = self.flights.front().copied().filter(|flight| flight.done) {
             self.flights.pop_front();
             self.written = flight.last_lsn;
-            if flight.durable {
+            if flight.durable || planted(Canary::WrittenAsSynced) {
                 self.advance_synced(flight.last_lsn);
             }
         }

@@ -12,6 +12,7 @@ use super::retention::SegmentSpan;
 use super::segments::{SpareFile, segment_name};
 use super::tail::{self, CASE_MISSING, Facts, Later, Place, Proof, Successor, Verdict};
 use super::walk::{Batch, Cut, Stop, WalkEnd, Window, walk};
+use crate::canary::{Canary, planted};
 use crate::disk::{Disk, OpenMode};
 use crate::error::{Corrupt, Error};
 use crate::format::StoreId;
@@ -62,7 +63,7 @@ impl LogEnd {
             last_sequence: self.last_sequence,
             next_sequence: self.next_sequence,
             active: self.active,
-            goes_on: stopped_cleanly && whole && self.active.is_some(),
+            goes_on: ((stopped_cleanly && whole) || planted(Canary::TornTailKept)) && self.active.is_some(),
             next_segment: self.next_segment,
             sealed: sealed.to_vec(),
             spare_files: self.spare_files.clone(),
@@ -114,6 +115,7 @@ struct Ended {
 impl Scan<'_> {
     /// Walks a segment that a later one follows.
     fn sealed(&mut self, segment: &SegmentHeader, next: &SegmentHeader) -> Result<(), Error> {
+        check_link(segment, next)?;
         if self.from > next.previous_last_lsn {
             return Ok(());
         }
@@ -278,6 +280,25 @@ fn finish(
         spare_files,
         next_segment: catalog.keys().next_back().map_or(SegmentId(1), |segment| segment.next()),
     }
+}
+
+/// A segment that is skipped unread, since all of it is in a snapshot, must at least be one that can end where the next one says.
+fn check_link(segment: &SegmentHeader, next: &SegmentHeader) -> Result<(), Error> {
+    let empty = next.previous_last_lsn == segment.previous_last_lsn;
+    if empty || next.previous_last_lsn >= segment.first_lsn {
+        return Ok(());
+    }
+    let facts =
+        Facts { place: Place::SegmentEnd, later: Later::Nothing, successor: Successor::Disagrees, reaches_proof: true };
+    Err(Corrupt {
+        what: "segment header",
+        file: segment_name(next.segment),
+        offset: 0,
+        case: tail::decide(&facts).letter,
+        expected: format!("an end of segment {} at LSN {} or behind", segment.segment, segment.first_lsn),
+        found: format!("LSN {}", next.previous_last_lsn),
+    }
+    .into())
 }
 
 /// The manifest knows of a segment: it, or a later one, must be there.

@@ -11,6 +11,7 @@ use super::position::LogPosition;
 use super::queue::Taken;
 use super::retention::SegmentSpan;
 use super::segments::{Spare, segment_name};
+use crate::canary::{Canary, planted};
 use crate::disk::{BlockingDisk, Buffer, Completion, Disk, DiskError, DiskWaker, FileId, OpenMode, Operation};
 use crate::error::{Error, Failed};
 use crate::format::batch::{self, BatchHeader, padded_bytes};
@@ -93,8 +94,10 @@ impl LogWriter {
         let mut active = None;
         if let Some(last) = start.active {
             let file = disk.open(&segment_name(last.segment), OpenMode::Write)?;
-            write_again(&mut *disk, file, last.proven, last.end)?;
-            disk.sync(file)?;
+            if !planted(Canary::TailNotWrittenAgain) {
+                write_again(&mut *disk, file, last.proven, last.end)?;
+                disk.sync(file)?;
+            }
             if start.appended_to().is_some() {
                 active = Some(Active { file, segment: last.segment, end: last.end });
             } else {
@@ -192,6 +195,11 @@ impl LogWriter {
             match completion.result {
                 Ok(()) if self.log.failure().is_none() => self.commit.completed(completion.token),
                 Ok(()) => {}
+                Err(_) if planted(Canary::ErrorSwallowed) => self.commit.completed(completion.token),
+                Err(_) if planted(Canary::SyncRetried) && completion.buffer.is_none() => {
+                    self.in_flight += 1;
+                    self.submit_sync(completion.token);
+                }
                 Err(error) => self.log.latch(failed(error)),
             }
             if let Some(buffer) = completion.buffer {
@@ -207,7 +215,7 @@ impl LogWriter {
 
     fn seal_previous(&mut self) {
         if let Some((span, first_lsn)) = self.sealing
-            && self.commit.synced() >= first_lsn
+            && (self.commit.synced() >= first_lsn || planted(Canary::SealedEarly))
         {
             self.log.lock().segments.seal(span);
             self.sealing = None;
@@ -302,7 +310,10 @@ impl LogWriter {
             generation,
             sequence: self.next_sequence,
             first_lsn: taken.first_lsn,
-            lsn_synced: self.commit.synced(),
+            lsn_synced: match planted(Canary::SyncedProofTooHigh) {
+                true => taken.first_lsn.previous(),
+                false => self.commit.synced(),
+            },
             time: taken.time,
             wall: taken.wall,
             frame_count: taken.frame_count,
@@ -327,14 +338,19 @@ impl LogWriter {
         if durable {
             self.timed.push((token, self.now));
         }
+        let durable = durable && !planted(Canary::SkipSync);
         self.disk.0.submit(token, Operation::Write { file: active.file, offset: at, buffer, durable });
     }
 
     fn sync(&mut self) {
-        let active = self.active.expect("what is unsynced is in the active segment");
         let token = self.token();
         self.commit.sync_started(token);
         self.timed.push((token, self.now));
+        self.submit_sync(token);
+    }
+
+    fn submit_sync(&mut self, token: u64) {
+        let active = self.active.expect("what is unsynced is in the active segment");
         self.disk.0.submit(token, Operation::Sync { file: active.file });
     }
 

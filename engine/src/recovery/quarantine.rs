@@ -6,6 +6,7 @@
 
 use super::report::Kept;
 use super::seam::LogCut;
+use crate::canary::{Canary, planted};
 use crate::disk::{BlockingDisk, Buffer, Disk, DiskErrorKind, FileId, OpenMode};
 use crate::error::Error;
 use crate::limits::BLOCK_BYTES;
@@ -34,6 +35,11 @@ fn keep_from(disk: &mut dyn Disk, source: FileId, cut: &LogCut) -> Result<Option
     for number in 0_u32.. {
         let name = if number == 0 { format!("{stem}.cut") } else { format!("{stem}-{number}.cut") };
         match disk.open(&name, OpenMode::Read) {
+            Ok(file) if planted(Canary::QuarantineOverwritten) => {
+                disk.close(file);
+                copy(disk, source, &name, start, end)?;
+                return Ok(Some(Kept { name, bytes: end - start }));
+            }
             Ok(file) => {
                 let same = is_same(disk, source, file, start, end);
                 disk.close(file);

@@ -7,6 +7,7 @@ use super::load::{load_records, load_trees};
 use super::quarantine;
 use super::report::{Elapsed, Kept, Recovered};
 use super::seam::{LogCut, LogProof, LogReader, LogTail, Parallel, Target};
+use crate::canary::{Canary, planted};
 use crate::clock::Clock;
 use crate::disk::{Disk, Storage};
 use crate::error::{Corrupt, Error};
@@ -275,7 +276,7 @@ fn manifest_in_use<L>(recovery: &Recovery<'_, L>, before: &Manifest, tail: &LogT
         set => set,
     };
     Manifest {
-        clean: None,
+        clean: before.clean.filter(|_| planted(Canary::CleanMarkKept)),
         lsn_proof: proof.synced,
         segment_proof: segment,
         segment_bytes,

@@ -57,7 +57,7 @@ impl SimDisk {
         &self,
         word: &'static str,
         name: &str,
-        operation: Option<SimOperation>,
+        operation: SimOperation,
     ) -> Result<MutexGuard<'_, Medium>, DiskError> {
         let mut medium = self.medium.lock();
         medium.count_down();
@@ -65,7 +65,7 @@ impl SimDisk {
         if medium.dead {
             return Err(failed(dead()));
         }
-        match operation.and_then(|operation| medium.faults.strike(operation)) {
+        match medium.faults.strike(operation) {
             Some(kind) => Err(failed(kind)),
             None => Ok(medium),
         }
@@ -131,7 +131,7 @@ impl Disk for SimDisk {
 
     fn open(&mut self, name: &str, mode: OpenMode) -> Result<FileId, DiskError> {
         check_name("open", name)?;
-        let mut medium = self.begin("open", name, Some(SimOperation::Open))?;
+        let mut medium = self.begin("open", name, SimOperation::Open)?;
         let found = match mode {
             OpenMode::Read | OpenMode::Write => medium.tree.find_file(name),
             OpenMode::Create => medium.tree.create_file(name),
@@ -155,13 +155,13 @@ impl Disk for SimDisk {
 
     fn file_bytes(&mut self, file: FileId) -> Result<u64, DiskError> {
         let file = self.get(file);
-        let medium = self.begin("ask for length of", &file.name, None)?;
+        let medium = self.begin("ask for length of", &file.name, SimOperation::Length)?;
         Ok(medium.tree.file(file.node).content().len() as u64)
     }
 
     fn allocate(&mut self, file: FileId, bytes: u64) -> Result<(), DiskError> {
         let file = self.get(file);
-        let mut medium = self.begin("allocate", &file.name, Some(SimOperation::Allocate))?;
+        let mut medium = self.begin("allocate", &file.name, SimOperation::Allocate)?;
         let growth = bytes.saturating_sub(medium.tree.file(file.node).content().len() as u64);
         if growth > medium.free_bytes() {
             return Err(DiskError { operation: "allocate", file: file.name.clone(), kind: DiskErrorKind::Full });
@@ -173,31 +173,31 @@ impl Disk for SimDisk {
     fn rename(&mut self, from: &str, to: &str) -> Result<(), DiskError> {
         check_name("rename", from)?;
         check_name("rename", to)?;
-        let mut medium = self.begin("rename", from, Some(SimOperation::Rename))?;
+        let mut medium = self.begin("rename", from, SimOperation::Rename)?;
         medium.tree.rename(from, to).map_err(|error| name_error("rename", from, error))
     }
 
     fn remove(&mut self, name: &str) -> Result<(), DiskError> {
         check_name("remove", name)?;
-        let mut medium = self.begin("remove", name, Some(SimOperation::Remove))?;
+        let mut medium = self.begin("remove", name, SimOperation::Remove)?;
         medium.tree.remove(name).map_err(|error| name_error("remove", name, error))
     }
 
     fn create_directory(&mut self, name: &str) -> Result<(), DiskError> {
         check_name("create directory", name)?;
-        let mut medium = self.begin("create directory", name, None)?;
+        let mut medium = self.begin("create directory", name, SimOperation::CreateDirectory)?;
         medium.tree.create_directory(name).map_err(|error| name_error("create directory", name, error))
     }
 
     fn list(&mut self, directory: &str) -> Result<Vec<Listed>, DiskError> {
         check_directory("list", directory)?;
-        let medium = self.begin("list", directory, None)?;
+        let medium = self.begin("list", directory, SimOperation::List)?;
         medium.tree.list(directory).map_err(|error| name_error("list", directory, error))
     }
 
     fn sync_directory(&mut self, directory: &str) -> Result<(), DiskError> {
         check_directory("sync directory", directory)?;
-        let mut medium = self.begin("sync directory", directory, Some(SimOperation::SyncDirectory))?;
+        let mut medium = self.begin("sync directory", directory, SimOperation::SyncDirectory)?;
         medium.counts.directory_syncs += 1;
         medium.tree.sync_directory(directory).map_err(|error| name_error("sync directory", directory, error))?;
         medium.sweep();
@@ -205,13 +205,13 @@ impl Disk for SimDisk {
     }
 
     fn space(&mut self) -> Result<Space, DiskError> {
-        let medium = self.begin("ask for space of", "", None)?;
+        let medium = self.begin("ask for space of", "", SimOperation::Space)?;
         Ok(Space { total: medium.options.capacity_bytes, free: medium.free_bytes() })
     }
 
     fn lock(&mut self, name: &str) -> Result<Box<dyn LockGuard>, DiskError> {
         check_name("lock", name)?;
-        let mut medium = self.begin("lock", name, None)?;
+        let mut medium = self.begin("lock", name, SimOperation::Lock)?;
         if medium.tree.find_file(name) == Err(NameError::NotFound) {
             medium.tree.create_file(name).map_err(|error| name_error("lock", name, error))?;
         }

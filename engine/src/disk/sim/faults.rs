@@ -8,6 +8,8 @@ use super::super::DiskErrorKind;
 /// What can be made to fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SimOperation {
+    /// Each operation of any kind, in a fault; nothing is called so itself.
+    Any,
     /// Writes, durable or not.
     Write,
     /// Reads.
@@ -24,6 +26,16 @@ pub enum SimOperation {
     Remove,
     /// Syncs of directories.
     SyncDirectory,
+    /// Making directories.
+    CreateDirectory,
+    /// Listing directories.
+    List,
+    /// Asking for the length of a file.
+    Length,
+    /// Asking for the room left.
+    Space,
+    /// Taking the lock.
+    Lock,
 }
 
 /// A failure to come.
@@ -43,6 +55,8 @@ pub struct SimFault {
 #[derive(Debug, Default)]
 pub(super) struct Faults {
     waiting: Vec<SimFault>,
+    /// Operations that failed by arrangement.
+    pub(super) struck: u64,
 }
 
 impl Faults {
@@ -58,7 +72,7 @@ impl Faults {
     pub(super) fn strike(&mut self, operation: SimOperation) -> Option<DiskErrorKind> {
         let mut kind = None;
         self.waiting.retain_mut(|fault| {
-            if fault.operation != operation {
+            if fault.operation != operation && fault.operation != SimOperation::Any {
                 return true;
             }
             if fault.skip > 0 {
@@ -68,6 +82,7 @@ impl Faults {
             kind.get_or_insert_with(|| fault.kind.clone());
             fault.lasting
         });
+        self.struck += u64::from(kind.is_some());
         kind
     }
 }
@@ -84,5 +99,15 @@ mod tests {
         assert_eq!(faults.strike(SimOperation::Write), None);
         assert_eq!(faults.strike(SimOperation::Write), Some(DiskErrorKind::Full));
         assert_eq!(faults.strike(SimOperation::Write), None);
+    }
+
+    #[test]
+    fn a_fault_of_any_operation_counts_them_all() {
+        let mut faults = Faults::default();
+        faults.add(SimFault { operation: SimOperation::Any, skip: 2, lasting: true, kind: DiskErrorKind::Full });
+        assert_eq!(faults.strike(SimOperation::Open), None);
+        assert_eq!(faults.strike(SimOperation::List), None);
+        assert_eq!(faults.strike(SimOperation::Write), Some(DiskErrorKind::Full));
+        assert_eq!((faults.strike(SimOperation::Sync), faults.struck), (Some(DiskErrorKind::Full), 2));
     }
 }

@@ -93,6 +93,11 @@ impl SimStorage {
         self.medium.lock().dead
     }
 
+    /// How many operations have failed by arrangement so far.
+    pub fn faults_struck(&self) -> u64 {
+        self.medium.lock().faults.struck
+    }
+
     /// Changes the room for files; it may become less than is in use.
     pub fn set_capacity(&self, bytes: u64) {
         self.medium.lock().options.capacity_bytes = bytes;
