@@ -266,12 +266,14 @@ impl Maintenance {
         }
     }
 
-    /// Marks the store as cleanly left, once the log is closed and synced. The very last write.
+    /// Marks the store as cleanly left, once the log is closed and synced. The very last write. `None` after a failure.
     pub fn finish(mut self, clean: Option<CleanMark>) -> Result<(), Error> {
         self.desk.stop();
         let Some(clean) = clean else { return Ok(()) };
         let time = self.core.time.now();
-        self.manifest.mark_clean(self.disk.as_mut(), clean, time)
+        // LSNs that were left out after an unclean stop and are not in the log yet would be given out again after a clean one.
+        let is_dense = self.core.log.next_lsn() == self.core.log.watermarks().assigned.next();
+        self.manifest.mark_stop(self.disk.as_mut(), clean, is_dense, time)
     }
 
     /// Notes in the manifest that there is a new segment, once it is durable, so that its loss cannot pass for a log that ended before.

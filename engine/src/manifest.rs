@@ -175,11 +175,22 @@ impl ManifestFile {
 
     /// Notes a clean stop. The next start removes the mark durably before anything is served.
     pub fn mark_clean(&mut self, disk: &mut dyn Disk, clean: CleanMark, time_millis: Millis) -> Result<(), Error> {
+        self.mark_stop(disk, clean, true, time_millis)
+    }
+
+    /// Notes how the log ends and the time, with the mark of a clean stop or without it.
+    pub fn mark_stop(
+        &mut self,
+        disk: &mut dyn Disk,
+        clean: CleanMark,
+        is_clean: bool,
+        time_millis: Millis,
+    ) -> Result<(), Error> {
         let mut next = self.manifest.clone();
         next.lsn_proof = next.lsn_proof.max(clean.last_lsn);
         next.segment_proof = next.segment_proof.max(clean.segment);
         next.time_millis = next.time_millis.max(time_millis);
-        next.clean = Some(clean);
+        next.clean = is_clean.then_some(clean);
         self.replace(disk, next)
     }
 

@@ -177,6 +177,11 @@ impl Log {
         Watermarks { assigned, written, synced, accepted_limit: if gated { synced } else { Lsn(u64::MAX) } }
     }
 
+    /// LSN of the next command.
+    pub fn next_lsn(&self) -> Lsn {
+        self.shared.lock().queue.next_lsn()
+    }
+
     /// Whether a command may be acknowledged at a level.
     pub fn is_released(&self, lsn: Lsn, level: DurabilityLevel) -> bool {
         let lsn = if planted(Canary::NeighboursTicket) { lsn.previous() } else { lsn };

@@ -3,6 +3,8 @@
 //! Must not know: what a run does.
 //! Next: sim/mod.rs.
 
+use logd_engine::canary::{Canary, plant};
+use logd_tests::sim::canaries::catch_all;
 use logd_tests::sim::form::FEATURES;
 use logd_tests::sim::report::{SEEDS_DEFAULT, first_seed, missed_marks, repeat_line};
 use logd_tests::sim::shrink::shrink;
@@ -49,6 +51,13 @@ thread_local! {
 fn main() {
     let arguments = ARGUMENTS.get_or_init(|| parse(std::env::args().skip(1)).unwrap_or_else(|words| usage(&words)));
     std::panic::set_hook(Box::new(|panic| fail(SEED.get(), "panic", &panic.to_string())));
+    if arguments.canaries {
+        exit(i32::from(!catch_all(arguments.canary.as_deref())));
+    }
+    if let Some(name) = &arguments.canary {
+        let canary = Canary::from_name(name).unwrap_or_else(|| usage(&format!("no fault is called {name}")));
+        plant(Some(canary));
+    }
     match arguments.seed {
         Some(seed) => {
             run_one(seed, true);

@@ -233,6 +233,11 @@ impl Model {
         self.digests.range(..=lsn).next_back().map_or(0, |(_, digest)| *digest)
     }
 
+    /// Whether the state after a command is still known record by record.
+    pub fn knows(&self, lsn: u64) -> bool {
+        lsn >= self.base_lsn
+    }
+
     /// Engine time of the newest command up to an LSN.
     pub fn time_at(&self, lsn: u64) -> Millis {
         let times = self.commits.iter().filter(|commit| commit.lsn <= lsn).map(|commit| commit.time);

@@ -149,6 +149,7 @@ impl Run {
         }
         match self.builder().open_stepped(1) {
             Err(logd_engine::Error::Refused(logd_engine::error::Refused::InUse { .. })) => Ok(()),
+            Err(_) if self.storage.is_dead() => Ok(()),
             Err(error) => broken("lock", format!("a second opening got {error}")),
             Ok(_) => broken("lock", "the store could be opened twice"),
         }

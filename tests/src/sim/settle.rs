@@ -6,6 +6,7 @@
 
 use super::model::{Bytes, Change, Commit, SPACES};
 use super::run::Run;
+use super::writes::logged_bytes;
 use super::{Checked, broken};
 use logd_engine::clock::Clock;
 use logd_engine::core::route;
@@ -72,7 +73,7 @@ impl Run {
             lsn += u64::from(is_logged(&changes));
             let of = if is_logged(&changes) { lsn } else { 0 };
             self.note_changes(&changes);
-            let bytes = changes.iter().map(Change::bytes).sum();
+            let bytes = logged_bytes(&changes);
             let at = self.clock.monotonic();
             let level = DurabilityLevel::Accepted;
             self.add(Commit { lsn: of, level, changes, at, time: now, bytes, acked: None });
@@ -100,7 +101,7 @@ impl Run {
             }
         }
         self.trace.note(format_args!("settled: {is_quiet}, healthy: {is_healthy}"));
-        if !is_healthy {
+        if !is_healthy || self.storage.is_dead() {
             return Ok(());
         }
         self.check_settled(is_quiet, asked.0)

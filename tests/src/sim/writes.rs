@@ -18,6 +18,11 @@ use std::rc::Rc;
 /// Bytes of headers that a command with a few effects has at most.
 const HEADERS_BYTES: u64 = 200;
 
+/// Bytes that changes take in the log at least.
+pub fn logged_bytes(changes: &[Change]) -> u64 {
+    changes.iter().filter(|change| !SPACES[change.space()].volatile).map(Change::bytes).sum()
+}
+
 fn moment(expiry: u64) -> Option<Millis> {
     (expiry != 0).then_some(Millis(expiry))
 }
@@ -45,7 +50,7 @@ impl Run {
         }
         self.note_changes(&changes);
         let now = self.opened().db().time().now();
-        let bytes = changes.iter().map(Change::bytes).sum();
+        let bytes = logged_bytes(&changes);
         self.add(Commit { lsn: ticket.lsn.0, level: ticket.level, changes, at: self.clock.monotonic(), time: now, bytes, acked: None });
         if ticket.lsn.0 != 0 {
             let by_call = self.client.one_in(3);
@@ -206,7 +211,7 @@ impl Run {
         let level = self.draw_level();
         let (changes, keys) = self.draw_changes();
         let aborts = self.client.one_in(6);
-        let clears = self.client.one_in(20) && self.form.has("clear");
+        let clears = self.client.one_in(20) && self.form.has("clear") && !changes.is_empty();
         let named: Vec<(Keyspace, &[u8])> = keys.iter().map(|(space, key)| (self.handle(*space), &key[..])).collect();
         let handles: Vec<Keyspace> = changes.iter().map(|change| self.handle(change.space())).collect();
         let first = changes.first().map_or(0, Change::space);

@@ -82,11 +82,6 @@ impl SimStorage {
         self.medium.lock().faults.clear();
     }
 
-    /// How many operations have failed by arrangement so far.
-    pub fn faults_struck(&self) -> u64 {
-        self.medium.lock().faults.struck
-    }
-
     /// Has the machine end at an operation to come, `skip` others going well before: inside a recovery or a checkpoint, say.
     /// Everything fails from then on, and `crash` or `kill` give the medium of that moment.
     pub fn die_after(&self, skip: u64) {
@@ -96,6 +91,11 @@ impl SimStorage {
     /// Whether the machine has ended.
     pub fn is_dead(&self) -> bool {
         self.medium.lock().dead
+    }
+
+    /// How many operations have failed by arrangement so far.
+    pub fn faults_struck(&self) -> u64 {
+        self.medium.lock().faults.struck
     }
 
     /// Changes the room for files; it may become less than is in use.
