@@ -37,7 +37,7 @@ use crate::disk::DiskWaker;
 use crate::log::Log;
 use crate::options::Options;
 use parking_lot::RwLock;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, OnceLock};
 
 /// The state of an open store and its log: everything that callers on any thread share.
@@ -51,6 +51,8 @@ pub struct Core {
     pub(crate) options: Options,
     /// Earliest engine time at which the maintenance driver must look for due records; `u64::MAX` for never.
     pub(crate) due_millis: AtomicU64,
+    /// Whether the maintenance driver leaves due records where they are.
+    pub(crate) keeps_due: AtomicBool,
     pub(crate) seed: AtomicU64,
     /// Ends the wait of the driver that writes the log, and of the one that does the maintenance.
     pub(crate) writer_waker: OnceLock<DiskWaker>,
@@ -77,6 +79,7 @@ impl Core {
         let Rebuilt { shards, catalog } = state;
         Core {
             due_millis: AtomicU64::new(shards.next_due()),
+            keeps_due: AtomicBool::new(false),
             shards,
             catalog: RwLock::new(catalog),
             log: parts.log,

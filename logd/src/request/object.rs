@@ -4,12 +4,20 @@
 //! Next: value.rs.
 
 use super::value::{encoding_of, string_of};
-use super::{Data, DataSpec, Failure, KeyPlaces, Words, errors};
+use super::{Data, DataSpec, Failure, KeyPlaces, Words, errors, flags};
+use crate::number::parse_i64;
 use crate::resp::Out;
 
 /// The rows of this file.
-pub const SPECS: &[DataSpec] =
-    &[DataSpec::new("object", -2, &[], KeyPlaces::NONE, "generic", object, "Tells how a value is kept.")];
+pub const SPECS: &[DataSpec] = &[DataSpec::new(
+    "object",
+    -2,
+    flags::READ,
+    KeyPlaces { first: 2, last: 2, step: 1 },
+    "generic",
+    object,
+    "Tells how a value is kept.",
+)];
 
 const HELP: &[&str] = &[
     "OBJECT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
@@ -20,10 +28,13 @@ const HELP: &[&str] = &[
     "IDLETIME <key>",
     "    Tell the seconds since the last access; always 0, since it is not kept.",
     "REFCOUNT <key>",
-    "    Tell how many share the value of a key; always 1.",
+    "    Tell how many share the value of a key in Redis: all do for a small number.",
     "HELP",
     "    Print this help.",
 ];
+
+/// What Redis tells for a number that all its values share.
+const REFERENCES_SHARED: i64 = 2_147_483_647;
 
 const NO_FREQUENCY: &str = "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that \
     when switching between policies at runtime LRU and LFU data will take some time to adjust.";
@@ -46,15 +57,20 @@ fn object(data: &mut Data<'_, '_>, words: &Words<'_>, out: &mut Out) -> Result<(
         HELP.iter().for_each(|line| out.simple(line));
         return Ok(());
     }
-    let Some(record) = data.transaction.get(data.keyspace(), words[2]) else {
+    let Some(record) = data.look_up(words[2]) else {
         out.null();
         return Ok(());
     };
     match subcommand.as_slice() {
         b"encoding" => out.bulk(string_of(record.value).map_or("raw", encoding_of).as_bytes()),
-        b"refcount" => out.integer(1),
+        b"refcount" => out.integer(reference_count(record.value)),
         b"idletime" => out.integer(0),
         _ => return Err(Failure::reply(NO_FREQUENCY)),
     }
     Ok(())
+}
+
+fn reference_count(value: &[u8]) -> i64 {
+    let number = string_of(value).ok().and_then(parse_i64);
+    if number.is_some_and(|number| (0..10_000).contains(&number)) { REFERENCES_SHARED } else { 1 }
 }

@@ -4,4 +4,7 @@
 //! Next: session.rs, differential.rs.
 
 mod differential;
+mod draws;
+mod live;
+mod multi;
 mod session;
