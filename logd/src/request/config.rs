@@ -186,6 +186,8 @@ fn set(call: &mut Call<'_>, words: &Words<'_>, out: &mut Out) -> Result<Outcome,
     if !pairs.len().is_multiple_of(2) {
         return Err(super::errors::syntax());
     }
+    // Names come before values, as in Redis.
+    pairs.chunks_exact(2).try_for_each(|pair| check_name(call, pair[0]))?;
     let mut changes: Vec<(&'static str, String)> = Vec::new();
     for pair in pairs.chunks_exact(2) {
         let (name, value) = check(call, pair[0], pair[1])?;
@@ -204,6 +206,16 @@ fn set(call: &mut Call<'_>, words: &Words<'_>, out: &mut Out) -> Result<Outcome,
 
 fn failed(name: &str, why: &str) -> Failure {
     Failure::Reply(format!("ERR CONFIG SET failed (possibly related to argument '{name}') - {why}"))
+}
+
+fn check_name(call: &Call<'_>, name: &[u8]) -> Result<(), Failure> {
+    let lower = String::from_utf8_lossy(name).to_ascii_lowercase();
+    let config = &call.shared.config;
+    if config.fixed.contains_key(lower.as_str()) || config.kept.read().contains_key(lower.as_str()) {
+        return Ok(());
+    }
+    let name = String::from_utf8_lossy(name);
+    Err(Failure::Reply(format!("ERR Unknown option or number of arguments for CONFIG SET - '{name}'")))
 }
 
 fn check(call: &Call<'_>, name: &[u8], value: &[u8]) -> Result<(&'static str, String), Failure> {

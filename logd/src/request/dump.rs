@@ -8,7 +8,6 @@ use super::moment;
 use super::value::integer;
 use super::{Data, DataSpec, Failure, KeyPlaces, Words, errors, flags};
 use crate::resp::Out;
-use logd_engine::units::Millis;
 
 /// The rows of this file.
 pub const SPECS: &[DataSpec] = &[
@@ -80,20 +79,18 @@ fn restore(data: &mut Data<'_, '_>, words: &Words<'_>, out: &mut Out) -> Result<
     if !options.is_replacing && data.exists(words[1]) {
         return Err(Failure::reply("BUSYKEY Target key name already exists."));
     }
-    let expiry: Option<Millis> = match integer(words[2])? {
-        0 => None,
-        1.. => {
-            let form = if options.is_absolute { moment::PXAT } else { moment::PX };
-            Some(moment::any(data, form, words[2], "restore")?)
-        }
-        _ => return Err(Failure::reply("ERR Invalid TTL value, must be >= 0")),
-    };
+    let millis = integer(words[2])?;
+    if millis < 0 {
+        return Err(Failure::reply("ERR Invalid TTL value, must be >= 0"));
+    }
     let bytes = decode(words[3]).map_err(|fault| {
         Failure::reply(match fault {
             Fault::Unproven => "ERR DUMP payload version or checksum are wrong",
             Fault::Malformed => "ERR Bad data format",
         })
     })?;
+    let form = if options.is_absolute { moment::PXAT } else { moment::PX };
+    let expiry = if millis == 0 { None } else { Some(moment::any(data, form, words[2], "restore")?) };
     data.put_string(words[1], &bytes, expiry)?;
     out.ok();
     Ok(())

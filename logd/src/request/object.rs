@@ -3,6 +3,7 @@
 //! Must not know: the index.
 //! Next: value.rs.
 
+use super::table::{SubSpec, container, unknown_subcommand};
 use super::value::{encoding_of, string_of};
 use super::{Data, DataSpec, Failure, KeyPlaces, Words, errors, flags};
 use crate::number::parse_i64;
@@ -18,6 +19,15 @@ pub const SPECS: &[DataSpec] = &[DataSpec::new(
     object,
     "Tells how a value is kept.",
 )];
+
+/// Its sub-commands, so that the table checks them before anything is queued.
+pub const SUBS: &[SubSpec] = &[
+    SubSpec::new("encoding", 3, container),
+    SubSpec::new("refcount", 3, container),
+    SubSpec::new("idletime", 3, container),
+    SubSpec::new("freq", 3, container),
+    SubSpec::new("help", 2, container),
+];
 
 const HELP: &[&str] = &[
     "OBJECT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
@@ -41,23 +51,16 @@ const NO_FREQUENCY: &str = "ERR An LFU maxmemory policy is not selected, access 
 
 fn object(data: &mut Data<'_, '_>, words: &Words<'_>, out: &mut Out) -> Result<(), Failure> {
     let subcommand = words[1].to_ascii_lowercase();
-    let words_expected = match subcommand.as_slice() {
-        b"help" => 2,
-        b"encoding" | b"refcount" | b"idletime" | b"freq" => 3,
-        _ => {
-            let name = String::from_utf8_lossy(words[1]);
-            return Err(Failure::reply(format!("ERR unknown subcommand '{name}'. Try OBJECT HELP.")));
-        }
-    };
-    if words.len() != words_expected {
-        return Err(errors::wrong_arity(&format!("object|{}", String::from_utf8_lossy(&subcommand))));
-    }
-    if words_expected == 2 {
+    if subcommand == b"help" {
         out.array(HELP.len());
         HELP.iter().for_each(|line| out.simple(line));
         return Ok(());
     }
-    let Some(record) = data.look_up(words[2]) else {
+    let Some(sub) = SUBS.iter().find(|sub| sub.name.as_bytes() == subcommand) else {
+        return Err(Failure::Reply(unknown_subcommand("object", words[1])));
+    };
+    let [_, _, key] = words else { return Err(errors::wrong_arity(&format!("object|{}", sub.name))) };
+    let Some(record) = data.look_up(key) else {
         out.null();
         return Ok(());
     };

@@ -172,8 +172,8 @@ const COMMANDS: &[(&str, &[&[&str]])] = &[
     ("BITFIELD_RO", &[KEYS, &["GET"], &["u8", "i5"], PLACES]),
     ("BITFIELD_RO", &[KEYS, BIT_STEPS, BIT_STEPS, BIT_STEPS]),
     ("DUMP", &[KEYS]),
-    ("RESTORE", &[KEYS, SPANS, PAYLOADS]),
-    ("RESTORE", &[KEYS, &["0", "1"], PAYLOADS, RESTORE_OPTIONS]),
+    ("RESTORE", &[KEYS, &["33177117420", "0", "-1", "abc", ""], PAYLOADS]),
+    ("RESTORE", &[KEYS, &["0", "33177117420123"], PAYLOADS, RESTORE_OPTIONS]),
     ("UNLINK", &[KEYS]),
     ("TOUCH", &[KEYS]),
     ("SUBSTR", &[KEYS, NUMBERS, NUMBERS]),
@@ -184,7 +184,7 @@ const COMMANDS: &[(&str, &[&[&str]])] = &[
     ("FLUSHALL", &[&["SYNC", "async", "x"]]),
     ("SWAPDB", &[&["0", "1", "x", "16"], &["0", "1", "x", "-1"]]),
     ("OBJECT", &[&["REFCOUNT", "IDLETIME", "FREQ", "x"], &["none"]]),
-    ("SCAN", &[&["0", "x", "-1"], &["COUNT"], &["1000", "0", "x"], &["MATCH", "TYPE"], &["*", "string", "a", "list"]]),
+    ("SCAN", &[&["0", "x"], &["COUNT"], &["1000", "0", "x"], &["MATCH", "TYPE"], &["*", "string", "a", "list"]]),
     ("MULTI", &[]),
     ("MULTI", &[]),
     ("MULTI", &[]),
@@ -201,7 +201,7 @@ const COMMANDS: &[(&str, &[&[&str]])] = &[
     ("CLIENT", &[&["REPLY"], &["maybe"]]),
     ("CLIENT", &[&["NO-EVICT"], &["on", "off", "x"]]),
     ("CLIENT", &[&["KILL"], &["ID", "TYPE", "x", "ADDR"], &["x", "-1", "1000000", "pubsub", "1.2.3.4:5"]]),
-    ("CONFIG", &[&["GET", "SET", "nosuch"], &["nosuch", "maxmemory", "hz"], &["nosuch", "100", "x"]]),
+    ("CONFIG", &[&["GET", "SET", "nosuch"], &["nosuch", "lfu-log-factor", "hz"], &["nosuch", "100", "x"]]),
     ("COMMAND", &[&["GETKEYS"], &["GET", "MSET", "PING", "SET", "nosuch", "BITOP"], ANY, ANY]),
     ("HELLO", &[&["4", "x", "1", "0"]]),
     ("HELLO", &[&["3"], &["SETNAME", "x", "AUTH"], ANY]),
@@ -235,7 +235,7 @@ impl Draws {
         let is_fixed = matches!(name, "SELECT" | "HELLO" | "FLUSHALL" | "MULTI" | "EXEC" | "DISCARD" | "WAIT");
         let more = if is_fixed { 0 } else { self.below(4).saturating_sub(1) };
         words.extend((0..more).map(|_| last[self.below(last.len())]));
-        if self.below(40) == 0 && words.len() > 2 && name != "HELLO" {
+        if self.below(40) == 0 && words.len() > 2 && !matches!(name, "HELLO" | "COMMAND") {
             let left = 1 + self.below(words.len() - 1);
             words.truncate(left);
         }
