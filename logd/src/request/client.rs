@@ -36,7 +36,7 @@ const SUBS: &[SubSpec] = &[
     SubSpec::new("unpause", 2, unpause),
     SubSpec::new("unblock", -3, unblock),
     SubSpec::new("tracking", -3, tracking),
-    SubSpec::new("trackinginfo", 2, tracking),
+    SubSpec::new("trackinginfo", 2, trackinginfo),
     SubSpec::new("caching", 3, tracking),
     SubSpec::new("getredir", 2, getredir),
     SubSpec::new("help", 2, help),
@@ -314,6 +314,19 @@ fn tracking(_: &mut Call<'_>, words: &Words<'_>, out: &mut Out) -> Result<Outcom
     Err(Failure::reply("ERR client-side caching is not supported"))
 }
 
+/// It is always off.
+fn trackinginfo(_: &mut Call<'_>, _: &Words<'_>, out: &mut Out) -> Result<Outcome, Failure> {
+    out.map(3);
+    out.bulk(b"flags");
+    out.set(1);
+    out.bulk(b"off");
+    out.bulk(b"redirect");
+    out.integer(-1);
+    out.bulk(b"prefixes");
+    out.array(0);
+    Ok(Outcome::WRITTEN)
+}
+
 fn getredir(_: &mut Call<'_>, _: &Words<'_>, out: &mut Out) -> Result<Outcome, Failure> {
     out.integer(-1);
     Ok(Outcome::WRITTEN)
@@ -349,6 +362,7 @@ mod tests {
              CLIENT SETINFO x y => -ERR Unrecognized option 'x'
              CLIENT SETNAME me => +OK
              CLIENT NO-EVICT ON => +OK
+             CLIENT TRACKINGINFO => *6 $5 flags *1 $3 off $8 redirect :-1 $8 prefixes *0
              CLIENT NO-TOUCH maybe => -ERR syntax error",
         );
         let refused = "-ERR Client names cannot contain spaces, newlines or special characters.";

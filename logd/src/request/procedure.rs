@@ -203,6 +203,11 @@ mod tests {
              FCALL_RO vote 0 1 1 => -ERR Can not execute a script with write flag using *_ro command.
              FCALL_RO voter_states 0 => *1 *3 :2 $2 FL :2
              FUNCTION LIST LIBRARYNAME x* => *0
+             FUNCTION FLUSH => +OK
+             FUNCTION FLUSH async => +OK
+             FUNCTION FLUSH now => -ERR FUNCTION FLUSH only supports SYNC|ASYNC option
+             FUNCTION DELETE x => -ERR Library not found
+             FUNCTION KILL => -NOTBUSY No scripts in execution right now.
              FUNCTION STATS => *4 $14 running_script $-1 $7 engines *2 $4 RUST *4 $15 libraries_count :1 $15 functions_count :4",
         );
         let list = client.ask(&daemon, "FUNCTION LIST");

@@ -3,6 +3,7 @@
 //! Must not know: sockets of the daemon.
 //! Next: session.rs, differential.rs.
 
+mod counts;
 mod differential;
 mod draws;
 mod live;
