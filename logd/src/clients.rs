@@ -34,6 +34,8 @@ pub struct ClientHandle {
     pub no_evict: AtomicBool,
     /// Whether it asked for CLIENT NO-TOUCH.
     pub no_touch: AtomicBool,
+    /// Whether its command waits for the end of CLIENT PAUSE.
+    pub is_paused: AtomicBool,
     /// Place of its last command in the table; `u32::MAX` before the first.
     pub command: AtomicU32,
     /// What it calls itself.
@@ -68,6 +70,7 @@ impl Clients {
             is_resp3: AtomicBool::new(false),
             no_evict: AtomicBool::new(false),
             no_touch: AtomicBool::new(false),
+            is_paused: AtomicBool::new(false),
             command: AtomicU32::new(u32::MAX),
             names: Mutex::default(),
             since: Instant::now(),
@@ -92,6 +95,11 @@ impl Clients {
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// How many wait for the end of CLIENT PAUSE.
+    pub fn blocked_count(&self) -> u64 {
+        self.all.lock().values().filter(|client| client.is_paused.load(Ordering::Relaxed)).count() as u64
     }
 
     /// All of them, oldest first.

@@ -6,7 +6,7 @@
 
 use crate::request::table::{Call, Code, Found, InMulti, key_words};
 use crate::request::value::TAG_STRING;
-use crate::request::{Data, DataSpec, Failure, Words, errors, procedure};
+use crate::request::{Data, DataSpec, Failure, Words, errors, pause, procedure};
 use crate::resp::Out;
 use crate::session::{Multi, Queued, ReplyMode, Session};
 use crate::shared::Shared;
@@ -104,7 +104,8 @@ impl Later for Muted {
 
 /// The two most frequent requests, without a look-up or a transaction.
 fn try_short(shared: &Shared, session: &mut Session, words: &Words<'_>, out: &mut Out) -> Option<Outcome> {
-    if session.multi.is_some() {
+    let is_held = !shared.gate.is_open() || session.client.is_paused.load(Ordering::Relaxed);
+    if is_held || session.multi.is_some() {
         return None;
     }
     let number = match words {
@@ -113,14 +114,16 @@ fn try_short(shared: &Shared, session: &mut Session, words: &Words<'_>, out: &mu
         _ => return None,
     };
     session.short_calls = session.short_calls.wrapping_add(1);
-    let is_timed = session.short_calls % SHORT_CALLS_PER_SAMPLE == 1;
+    let counters = &shared.command_counters[number];
+    // The first one is timed too, so that none that ran is without times.
+    let is_first = !counters.has_run();
+    let is_timed = is_first || session.short_calls % SHORT_CALLS_PER_SAMPLE == 1;
     let began = is_timed.then(Instant::now);
     let done = match words {
         [_, key] => get(shared, session, key, out),
         [_, key, value] => set(shared, session, key, value),
         _ => return None,
     };
-    let counters = &shared.command_counters[number];
     let outcome = match done {
         Ok(ticket) => {
             if words.len() == 3 {
@@ -144,8 +147,8 @@ fn try_short(shared: &Shared, session: &mut Session, words: &Words<'_>, out: &mu
     session.client.command.store(number as u32, Ordering::Relaxed);
     if let Some(began) = began {
         let now = Instant::now();
-        counters.note_time(now - began, SHORT_CALLS_PER_SAMPLE.into());
-        note_slow(shared, session, words, number, now, now - began);
+        counters.note_time(now - began, if is_first { 1 } else { SHORT_CALLS_PER_SAMPLE.into() });
+        note_slow(shared, session, words, now, now - began);
     }
     Some(outcome)
 }
@@ -154,12 +157,12 @@ fn get(shared: &Shared, session: &Session, key: &[u8], out: &mut Out) -> Result<
     let keyspace = shared.databases[session.database];
     shared.db.get_with(keyspace, key, |record| match record.map(|record| record.value) {
         None => {
-            shared.counters.keyspace_misses.fetch_add(1, Ordering::Relaxed);
+            shared.counters.lookups.note(false);
             out.null();
             Ok(Ticket::NOTHING)
         }
         Some([TAG_STRING, bytes @ ..]) => {
-            shared.counters.keyspace_hits.fetch_add(1, Ordering::Relaxed);
+            shared.counters.lookups.note(true);
             out.bulk(bytes);
             Ok(Ticket::NOTHING)
         }
@@ -195,6 +198,15 @@ fn run_any(shared: &Shared, session: &mut Session, words: &Words<'_>, out: &mut 
             return reject(shared, session, &text, out);
         }
     };
+    if !shared.gate.is_open() {
+        match pause::stop(shared, session, found) {
+            None => {}
+            Some(Ok(outcome)) => return outcome,
+            Some(Err(text)) => return refuse(shared, session, found, &text, out),
+        }
+    } else if session.client.is_paused.load(Ordering::Relaxed) {
+        session.client.is_paused.store(false, Ordering::Relaxed);
+    }
     if session.multi.is_some() && found.in_multi != InMulti::Immediate {
         return queue(shared, session, found, words, out);
     }
@@ -208,6 +220,16 @@ fn reject(shared: &Shared, session: &mut Session, text: &str, out: &mut Out) -> 
     shared.note_error(text);
     out.error(text);
     Outcome::WRITTEN
+}
+
+/// The reply to a command that may not run now. An EXEC ends with it.
+fn refuse(shared: &Shared, session: &mut Session, found: Found, text: &str, out: &mut Out) -> Outcome {
+    shared.command_counters[found.number].note_rejected();
+    if shared.table.number_name(found.number) != "exec" || session.take_multi().is_none() {
+        return reject(shared, session, text, out);
+    }
+    session.unwatch();
+    reject(shared, session, &format!("EXECABORT Transaction discarded because of: {text}"), out)
 }
 
 fn queue(shared: &Shared, session: &mut Session, found: Found, words: &Words<'_>, out: &mut Out) -> Outcome {
@@ -231,6 +253,7 @@ fn queue(shared: &Shared, session: &mut Session, found: Found, words: &Words<'_>
 
 fn run_found(shared: &Shared, session: &mut Session, found: Found, words: &Words<'_>, out: &mut Out) -> Outcome {
     let start = out.len();
+    session.client.command.store(found.number as u32, Ordering::Relaxed);
     let began = Instant::now();
     let ran = match found.code {
         Code::Data(spec) => run_data(shared, session, spec, words, out),
@@ -263,23 +286,24 @@ fn run_found(shared: &Shared, session: &mut Session, found: Found, words: &Words
     counters.note_call();
     counters.note_time(now - began, 1);
     shared.counters.commands.fetch_add(1, Ordering::Relaxed);
-    session.client.command.store(found.number as u32, Ordering::Relaxed);
-    note_slow(shared, session, words, found.number, now, now - began);
+    if !matches!(outcome, Outcome::Later(_)) {
+        note_slow(shared, session, words, now, now - began);
+    }
     outcome
 }
 
-fn note_slow(shared: &Shared, session: &Session, words: &Words<'_>, number: usize, now: Instant, took: Duration) {
+/// Notes a request that took long. One that is answered later is noted then, by what answers it.
+pub fn note_slow(shared: &Shared, session: &Session, words: &Words<'_>, now: Instant, took: Duration) {
     session.client.touch(now);
     if !shared.slow_log.is_slow(took) && !shared.latency_events.is_slow(took) {
         return;
     }
     let wall = shared.db.time().wall().0;
-    let name = shared.table.number_name(number);
-    // EXEC stands for its commands, which are not told one by one.
-    if !name.starts_with("slowlog") {
+    let row = shared.table.row(words[0]);
+    // EXEC's commands are told one by one.
+    if row.is_none_or(|row| !matches!(row.name, "slowlog" | "exec")) {
         shared.slow_log.note(words, took, wall / 1000, &session.client);
     }
-    let row = shared.table.row(words[0]);
     let is_fast = row.is_some_and(|row| row.flags.contains(&"fast"));
     shared.latency_events.note(if is_fast { "fast-command" } else { "command" }, took, wall / 1000);
 }
@@ -297,6 +321,9 @@ fn run_data(
     let database = session.database;
     let keyspace = shared.databases[database];
     let body = |transaction: &mut logd_engine::Transaction<'_>| {
+        if shared.gate.keeps_due() {
+            key_words(spec.keys, words).for_each(|key| pause::remove_if_due(shared, transaction, keyspace, key));
+        }
         let mut data = data_of(shared, transaction, database, random);
         match (spec.run)(&mut data, words, out) {
             Ok(()) => Ok(None),
@@ -331,6 +358,7 @@ pub fn data_of<'d, 'c>(
         random,
         time: shared.db.time(),
         cursors: &shared.cursors,
+        lookups: &shared.counters.lookups,
     }
 }
 

@@ -37,6 +37,11 @@ pub struct CommandCount {
 }
 
 impl CommandCounters {
+    /// Whether it was called at all.
+    pub fn has_run(&self) -> bool {
+        self.calls.load(Ordering::Relaxed) > 0
+    }
+
     /// Notes a call.
     pub fn note_call(&self) {
         self.calls.fetch_add(1, Ordering::Relaxed);

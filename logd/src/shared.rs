@@ -7,6 +7,7 @@ use crate::clients::Clients;
 use crate::latency::CommandCounters;
 use crate::request::config::Config;
 use crate::request::cursors::Cursors;
+use crate::request::pause::Gate;
 use crate::request::slowlog::{LatencyEvents, SlowLog};
 use crate::request::table::Table;
 use crate::settings::Settings;
@@ -38,12 +39,27 @@ pub struct ServerCounters {
     pub commands: AtomicU64,
     /// Error replies.
     pub error_replies: AtomicU64,
-    /// GETs that found something.
-    pub keyspace_hits: AtomicU64,
-    /// GETs that found nothing.
-    pub keyspace_misses: AtomicU64,
+    /// Keys that reading commands found and missed.
+    pub lookups: Lookups,
     /// EXECs that ended because a watched key had changed.
     pub exec_conflicts: AtomicU64,
+}
+
+/// Keys that reading commands looked up.
+#[derive(Debug, Default)]
+pub struct Lookups {
+    /// Those that were there.
+    pub hits: AtomicU64,
+    /// Those that were not.
+    pub misses: AtomicU64,
+}
+
+impl Lookups {
+    /// Counts one.
+    pub fn note(&self, is_there: bool) {
+        let counter = if is_there { &self.hits } else { &self.misses };
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
 }
 
 impl ServerCounters {
@@ -57,8 +73,8 @@ impl ServerCounters {
             &self.clients_over_output_limit,
             &self.commands,
             &self.error_replies,
-            &self.keyspace_hits,
-            &self.keyspace_misses,
+            &self.lookups.hits,
+            &self.lookups.misses,
             &self.exec_conflicts,
         ];
         all.iter().for_each(|counter| counter.store(0, Ordering::Relaxed));
@@ -93,6 +109,8 @@ pub struct Shared {
     pub latency_events: LatencyEvents,
     /// What CONFIG tells and changes.
     pub config: Config,
+    /// What stands in the way of commands for a while.
+    pub gate: Gate,
     /// When the process began.
     pub started: Instant,
     /// The same by the wall clock, in milliseconds.
@@ -126,6 +144,7 @@ impl Shared {
             latency_events: LatencyEvents::default(),
             config: Config::new(&settings),
             settings,
+            gate: Gate::default(),
             started: Instant::now(),
             started_millis,
             saved_seconds: AtomicU64::new(started_millis / 1000),

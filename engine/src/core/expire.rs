@@ -18,6 +18,9 @@ impl Core {
     /// Removes up to one batch of due records a shard. Gives the engine time at which to look again; `u64::MAX` for never.
     /// `Busy` and `Full` only put it off; a latched log ends it.
     pub fn expire_due(&self) -> u64 {
+        if self.keeps_due.load(Ordering::SeqCst) {
+            return u64::MAX;
+        }
         let now = self.time.now();
         if self.due_millis.load(Ordering::Relaxed) > now.0 {
             return self.due_millis.load(Ordering::Relaxed);
@@ -33,6 +36,15 @@ impl Core {
         }
         self.note_due(next);
         self.due_millis.load(Ordering::Relaxed)
+    }
+
+    /// Whether due records are removed without being asked for. They are never told either way.
+    pub fn set_active_expiry(&self, is_active: bool) {
+        self.keeps_due.store(!is_active, Ordering::SeqCst);
+        if is_active {
+            self.due_millis.store(0, Ordering::SeqCst);
+            self.wake_maintenance();
+        }
     }
 
     fn expire_in(&self, shard: usize, due: &[(u16, Box<[u8]>)], now: Millis) -> u64 {

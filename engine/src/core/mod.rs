@@ -40,7 +40,7 @@ use crate::index::Tree;
 use crate::log::Log;
 use crate::options::Options;
 use parking_lot::{Mutex, RwLock};
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, OnceLock};
 
 /// The state of an open store and its log: everything that callers on any thread share.
@@ -54,6 +54,8 @@ pub struct Core {
     pub(crate) options: Options,
     /// Earliest engine time at which the maintenance driver must look for due records; `u64::MAX` for never.
     pub(crate) due_millis: AtomicU64,
+    /// Whether the maintenance driver leaves due records where they are.
+    pub(crate) keeps_due: AtomicBool,
     pub(crate) seed: AtomicU64,
     /// Trees that nobody needs any more, to be freed where the time is not missed.
     discarded: Mutex<Vec<Tree>>,
@@ -82,6 +84,7 @@ impl Core {
         let Rebuilt { shards, catalog } = state;
         Core {
             due_millis: AtomicU64::new(shards.next_due()),
+            keeps_due: AtomicBool::new(false),
             shards,
             catalog: RwLock::new(catalog),
             log: parts.log,

@@ -306,3 +306,17 @@ fn random_transactions_agree_with_a_model() {
         assert_eq!(fixture.all(), model, "round {round}");
     }
 }
+
+#[test]
+fn due_records_stay_while_active_expiry_is_off_and_are_never_told() {
+    let fixture = fixture();
+    fixture.core.put(fixture.things, b"k", b"v", Some(Millis(1_000_010)), None).expect("the queue has room");
+    fixture.core.set_active_expiry(false);
+    fixture.clock.advance(Nanos::from_millis(20));
+    assert_eq!(fixture.core.expire_due(), u64::MAX);
+    assert_eq!(fixture.core.shards.len(fixture.things), 1);
+    assert_eq!(fixture.value(b"k"), None);
+    fixture.core.set_active_expiry(true);
+    fixture.core.expire_due();
+    assert_eq!(fixture.core.shards.len(fixture.things), 0);
+}

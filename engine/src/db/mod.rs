@@ -242,6 +242,12 @@ impl Db {
         self.len(keyspace) == 0
     }
 
+    /// Whether due records are removed as they become due (so it is at the start) or stay, unseen, until something else
+    /// removes them. For tests.
+    pub fn set_active_expiry(&self, is_active: bool) {
+        self.inner.core.set_active_expiry(is_active);
+    }
+
     /// Number of records of a keyspace that will end by themselves.
     pub fn expiring_len(&self, keyspace: Keyspace) -> usize {
         self.inner.core.shards.expiring_len(keyspace)

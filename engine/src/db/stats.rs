@@ -184,6 +184,11 @@ impl Db {
         }
     }
 
+    /// Bytes that nodes and values take: `Stats::index.bytes` alone.
+    pub fn index_bytes(&self) -> u64 {
+        self.inner.core.shards.size().1
+    }
+
     fn index_stats(&self) -> IndexStats {
         let (records, bytes) = self.inner.core.shards.size();
         IndexStats { records, bytes, shards: self.options().shards as u64 }

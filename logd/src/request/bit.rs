@@ -1,7 +1,7 @@
 //! Single bits of strings, and how many are set.
 //! Guarantees: bit 0 is the highest bit of byte 0; a string grows with zeros only as far as a bit is written.
-//! Must not know: number fields over several bits; they are not offered.
-//! Next: string.rs.
+//! Must not know: numbers over several bits; they are in bit_field.rs.
+//! Next: bit_group.rs.
 
 use super::value::{STRING_BYTES_MAX, TAG_STRING, integer};
 use super::{Data, DataSpec, Failure, KeyPlaces, Words, errors, flags};
@@ -40,6 +40,7 @@ fn setbit(data: &mut Data<'_, '_>, words: &Words<'_>, out: &mut Out) -> Result<(
     let old = data.string(words[1])?;
     let expiry = old.and_then(|old| old.expiry);
     let old = old.map_or(&[][..], |old| old.bytes);
+    let length = old.len();
     let mut value = Vec::with_capacity(1 + old.len().max(place + 1));
     value.push(TAG_STRING);
     value.extend_from_slice(old);
@@ -47,21 +48,23 @@ fn setbit(data: &mut Data<'_, '_>, words: &Words<'_>, out: &mut Out) -> Result<(
     let byte = &mut value[1 + place];
     let was_set = *byte & mask != 0;
     *byte = if is_set { *byte | mask } else { *byte & !mask };
-    data.put_value(words[1], &value, expiry)?;
+    if was_set != is_set || value.len() - 1 > length {
+        data.put_value(words[1], &value, expiry)?;
+    }
     out.integer(was_set.into());
     Ok(())
 }
 
 fn getbit(data: &mut Data<'_, '_>, words: &Words<'_>, out: &mut Out) -> Result<(), Failure> {
     let (place, mask) = bit_place(words[2])?;
-    let byte = data.string(words[1])?.and_then(|string| string.bytes.get(place).copied());
+    let byte = data.read_string(words[1])?.and_then(|string| string.bytes.get(place).copied());
     out.integer((byte.unwrap_or(0) & mask != 0).into());
     Ok(())
 }
 
 fn bitcount(data: &mut Data<'_, '_>, words: &Words<'_>, out: &mut Out) -> Result<(), Failure> {
     // Without a string the other words are not looked at.
-    let Some(string) = data.string(words[1])? else {
+    let Some(string) = data.read_string(words[1])? else {
         out.integer(0);
         return Ok(());
     };

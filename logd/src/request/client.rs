@@ -3,7 +3,7 @@
 //! Must not know: sockets; killing is a flag.
 //! Next: command.rs.
 
-use super::connection::accept;
+use super::pause::Paused;
 use super::table::{Call, ServerSpec, SubSpec, container};
 use super::{Failure, Words, errors};
 use crate::clients::ClientHandle;
@@ -13,7 +13,7 @@ use crate::resp::Out;
 use crate::session::{ReplyMode, Session};
 use crate::shared::Shared;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 const FLAGS: &[&str] = &["noscript", "loading", "stale"];
 
@@ -33,10 +33,10 @@ const SUBS: &[SubSpec] = &[
     SubSpec::new("no-touch", 3, no_touch),
     SubSpec::new("reply", 3, reply),
     SubSpec::new("pause", -3, pause),
-    SubSpec::new("unpause", 2, accept),
+    SubSpec::new("unpause", 2, unpause),
     SubSpec::new("unblock", -3, unblock),
     SubSpec::new("tracking", -3, tracking),
-    SubSpec::new("trackinginfo", 2, tracking),
+    SubSpec::new("trackinginfo", 2, trackinginfo),
     SubSpec::new("caching", 3, tracking),
     SubSpec::new("getredir", 2, getredir),
     SubSpec::new("help", 2, help),
@@ -278,13 +278,24 @@ fn reply(call: &mut Call<'_>, words: &Words<'_>, out: &mut Out) -> Result<Outcom
     Ok(Outcome::WRITTEN)
 }
 
-/// Nothing is ever paused; a pause of no time is therefore true.
-fn pause(_: &mut Call<'_>, words: &Words<'_>, out: &mut Out) -> Result<Outcome, Failure> {
-    match parse_i64(words[2]) {
-        Some(0) => out.ok(),
-        Some(1..) => return Err(Failure::reply("ERR CLIENT PAUSE is not supported")),
-        _ => return Err(Failure::reply("ERR timeout is not an integer or out of range")),
-    }
+fn pause(call: &mut Call<'_>, words: &Words<'_>, out: &mut Out) -> Result<Outcome, Failure> {
+    let paused = match words[3..] {
+        [] => Paused::All,
+        [mode] if mode.eq_ignore_ascii_case(b"all") => Paused::All,
+        [mode] if mode.eq_ignore_ascii_case(b"write") => Paused::Writes,
+        _ => return Err(Failure::reply("ERR CLIENT PAUSE mode must be WRITE or ALL")),
+    };
+    let invalid = || Failure::reply("ERR timeout is not an integer or out of range");
+    let millis = parse_i64(words[2]).ok_or_else(invalid)?;
+    let millis = u64::try_from(millis).map_err(|_| Failure::reply("ERR timeout is negative"))?;
+    call.shared.gate.pause(Duration::from_millis(millis), paused);
+    out.ok();
+    Ok(Outcome::WRITTEN)
+}
+
+fn unpause(call: &mut Call<'_>, _: &Words<'_>, out: &mut Out) -> Result<Outcome, Failure> {
+    call.shared.gate.unpause();
+    out.ok();
     Ok(Outcome::WRITTEN)
 }
 
@@ -301,6 +312,19 @@ fn tracking(_: &mut Call<'_>, words: &Words<'_>, out: &mut Out) -> Result<Outcom
         return Ok(Outcome::WRITTEN);
     }
     Err(Failure::reply("ERR client-side caching is not supported"))
+}
+
+/// It is always off.
+fn trackinginfo(_: &mut Call<'_>, _: &Words<'_>, out: &mut Out) -> Result<Outcome, Failure> {
+    out.map(3);
+    out.bulk(b"flags");
+    out.set(1);
+    out.bulk(b"off");
+    out.bulk(b"redirect");
+    out.integer(-1);
+    out.bulk(b"prefixes");
+    out.array(0);
+    Ok(Outcome::WRITTEN)
 }
 
 fn getredir(_: &mut Call<'_>, _: &Words<'_>, out: &mut Out) -> Result<Outcome, Failure> {
@@ -338,6 +362,7 @@ mod tests {
              CLIENT SETINFO x y => -ERR Unrecognized option 'x'
              CLIENT SETNAME me => +OK
              CLIENT NO-EVICT ON => +OK
+             CLIENT TRACKINGINFO => *6 $5 flags *1 $3 off $8 redirect :-1 $8 prefixes *0
              CLIENT NO-TOUCH maybe => -ERR syntax error",
         );
         let refused = "-ERR Client names cannot contain spaces, newlines or special characters.";

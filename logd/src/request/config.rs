@@ -34,7 +34,6 @@ const SUBS: &[SubSpec] = &[
 const FIXED: &[(&str, &str)] = &[
     ("appendonly", "yes"),
     ("databases", "16"),
-    ("maxmemory", "0"),
     ("maxmemory-policy", "noeviction"),
     ("save", ""),
     ("timeout", "0"),
@@ -80,6 +79,15 @@ const NUMBERS: &[(&str, &str)] = &[
     ("lfu-decay-time", "1"),
     ("maxmemory-samples", "5"),
     ("hz", "10"),
+    ("maxmemory", "0"),
+    ("repl-ping-replica-period", "10"),
+    ("repl-timeout", "60"),
+    ("repl-backlog-size", "1048576"),
+    ("repl-diskless-sync-delay", "5"),
+    ("auto-aof-rewrite-percentage", "100"),
+    ("auto-aof-rewrite-min-size", "67108864"),
+    ("min-replicas-to-write", "0"),
+    ("maxmemory-clients", "0"),
     ("busy-reply-threshold", "5000"),
     ("lua-time-limit", "5000"),
     ("active-expire-effort", "1"),
@@ -87,6 +95,10 @@ const NUMBERS: &[(&str, &str)] = &[
     ("slowlog-max-len", "128"),
     ("latency-monitor-threshold", "0"),
 ];
+
+/// Those among them that may have a unit.
+const SIZES: &[&str] =
+    &["maxmemory", "maxmemory-clients", "repl-backlog-size", "auto-aof-rewrite-min-size", "stream-node-max-bytes"];
 
 /// Words that are kept and told back, with what they may be; nothing: anything.
 const WORDS: &[(&str, &str, &[&str])] = &[
@@ -100,6 +112,12 @@ const WORDS: &[(&str, &str, &[&str])] = &[
     ("activedefrag", "no", &["yes", "no"]),
     ("stop-writes-on-bgsave-error", "yes", &["yes", "no"]),
     ("rdbcompression", "yes", &["yes", "no"]),
+    ("replica-lazy-flush", "no", &["yes", "no"]),
+    ("lazyfree-lazy-eviction", "no", &["yes", "no"]),
+    ("lazyfree-lazy-server-del", "no", &["yes", "no"]),
+    ("activerehashing", "yes", &["yes", "no"]),
+    ("dynamic-hz", "yes", &["yes", "no"]),
+    ("repl-diskless-sync", "yes", &["yes", "no"]),
     ("close-on-oom", "yes", &["yes", "no"]),
     ("loglevel", "notice", &["debug", "verbose", "notice", "warning", "nothing"]),
     ("client-output-buffer-limit", "normal 0 0 0 slave 268435456 67108864 60 pubsub 33554432 8388608 60", &[]),
@@ -168,6 +186,8 @@ fn set(call: &mut Call<'_>, words: &Words<'_>, out: &mut Out) -> Result<Outcome,
     if !pairs.len().is_multiple_of(2) {
         return Err(super::errors::syntax());
     }
+    // Names come before values, as in Redis.
+    pairs.chunks_exact(2).try_for_each(|pair| check_name(call, pair[0]))?;
     let mut changes: Vec<(&'static str, String)> = Vec::new();
     for pair in pairs.chunks_exact(2) {
         let (name, value) = check(call, pair[0], pair[1])?;
@@ -188,6 +208,16 @@ fn failed(name: &str, why: &str) -> Failure {
     Failure::Reply(format!("ERR CONFIG SET failed (possibly related to argument '{name}') - {why}"))
 }
 
+fn check_name(call: &Call<'_>, name: &[u8]) -> Result<(), Failure> {
+    let lower = String::from_utf8_lossy(name).to_ascii_lowercase();
+    let config = &call.shared.config;
+    if config.fixed.contains_key(lower.as_str()) || config.kept.read().contains_key(lower.as_str()) {
+        return Ok(());
+    }
+    let name = String::from_utf8_lossy(name);
+    Err(Failure::Reply(format!("ERR Unknown option or number of arguments for CONFIG SET - '{name}'")))
+}
+
 fn check(call: &Call<'_>, name: &[u8], value: &[u8]) -> Result<(&'static str, String), Failure> {
     let asked = String::from_utf8_lossy(name).into_owned();
     let lower = asked.to_ascii_lowercase();
@@ -201,8 +231,10 @@ fn check(call: &Call<'_>, name: &[u8], value: &[u8]) -> Result<(&'static str, St
         };
     }
     if let Some((name, _)) = NUMBERS.iter().find(|(name, _)| *name == lower) {
-        return match parse_i64(value.as_bytes()) {
-            Some(_) => Ok((name, value)),
+        let number = if SIZES.contains(name) { bytes_of(&value) } else { parse_i64(value.as_bytes()) };
+        return match number {
+            Some(number) => Ok((name, number.to_string())),
+            None if SIZES.contains(name) => Err(failed(&asked, "argument must be a memory value")),
             None => Err(failed(&asked, "argument couldn't be parsed into an integer")),
         };
     }
@@ -220,11 +252,28 @@ fn check(call: &Call<'_>, name: &[u8], value: &[u8]) -> Result<(&'static str, St
     Err(Failure::Reply(format!("ERR Unknown option or number of arguments for CONFIG SET - '{asked}'")))
 }
 
+/// A size with a unit: k is 1000, kb is 1024.
+fn bytes_of(text: &str) -> Option<i64> {
+    let digits = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
+    let unit = match text[digits..].to_ascii_lowercase().as_str() {
+        "" | "b" => 1,
+        "k" => 1000,
+        "kb" => 1 << 10,
+        "m" => 1_000_000,
+        "mb" => 1 << 20,
+        "g" => 1_000_000_000,
+        "gb" => 1 << 30,
+        _ => return None,
+    };
+    text[..digits].parse::<i64>().ok()?.checked_mul(unit)
+}
+
 fn apply(call: &Call<'_>, name: &str, value: &str) {
     let number = || parse_i64(value.as_bytes()).unwrap_or(0);
     match name {
         "appendfsync" if value == "always" => call.shared.set_level(DurabilityLevel::Synced),
         "appendfsync" => call.shared.set_level(DurabilityLevel::Accepted),
+        "maxmemory" => call.shared.gate.set_memory_bytes_max(number().unsigned_abs()),
         "slowlog-log-slower-than" => call.shared.slow_log.threshold_micros.store(number(), Ordering::Relaxed),
         "slowlog-max-len" => call.shared.slow_log.count_max.store(number(), Ordering::Relaxed),
         "latency-monitor-threshold" => {

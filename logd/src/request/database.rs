@@ -6,6 +6,8 @@
 use super::{Data, DataSpec, Failure, KeyPlaces, Words, errors, flags};
 use crate::number::parse_i64;
 use crate::resp::Out;
+use logd_engine::units::Millis;
+use logd_engine::{Keyspace, ScanPosition};
 
 /// The rows of this file.
 pub const SPECS: &[DataSpec] = &[
@@ -35,7 +37,7 @@ pub const SPECS: &[DataSpec] = &[
         KeyPlaces::NONE,
         "server",
         swapdb,
-        "Would swap two databases; refused here.",
+        "Swaps two databases, if they are small.",
     ),
 ];
 
@@ -70,18 +72,48 @@ fn check_manner(words: &Words<'_>) -> Result<(), Failure> {
     }
 }
 
-/// Records know their keyspace, so a swap would rewrite every one of both databases in one command: refused.
+/// Most bytes of both databases that SWAPDB swaps.
+const SWAP_BYTES_MAX: usize = 16 << 20;
+
+/// A record knows its keyspace, so a swap writes all records of both databases anew, as one command of the log: larger
+/// databases are refused rather than half swapped.
 fn swapdb(data: &mut Data<'_, '_>, words: &Words<'_>, out: &mut Out) -> Result<(), Failure> {
     let number = |word: &[u8]| parse_i64(word).and_then(|number| i32::try_from(number).ok());
     let first = number(words[1]).ok_or_else(|| Failure::reply("ERR invalid first DB index"))?;
     let second = number(words[2]).ok_or_else(|| Failure::reply("ERR invalid second DB index"))?;
-    let is_there = |number: i32| usize::try_from(number).is_ok_and(|number| number < data.databases.len());
-    if !is_there(first) || !is_there(second) {
-        return Err(errors::database_out_of_range());
-    }
+    let keyspace = |number: i32| usize::try_from(number).ok().and_then(|number| data.databases.get(number)).copied();
+    let first = keyspace(first).ok_or_else(errors::database_out_of_range)?;
+    let second = keyspace(second).ok_or_else(errors::database_out_of_range)?;
     if first != second {
-        return Err(Failure::reply("ERR SWAPDB is not supported"));
+        let (ours, theirs) = (contents(data, first), contents(data, second));
+        let bytes = ours.iter().chain(&theirs).map(|(key, value, _)| key.len() + value.len()).sum::<usize>();
+        if bytes > SWAP_BYTES_MAX {
+            let text = format!("ERR SWAPDB of {bytes} bytes is refused: more than {SWAP_BYTES_MAX}");
+            return Err(Failure::Reply(text));
+        }
+        data.transaction.clear(first);
+        data.transaction.clear(second);
+        for (keyspace, records) in [(first, theirs), (second, ours)] {
+            for (key, value, expiry) in records {
+                data.transaction.put(keyspace, &key, &value, expiry)?;
+            }
+        }
     }
     out.ok();
     Ok(())
+}
+
+type Owned = (Vec<u8>, Vec<u8>, Option<Millis>);
+
+/// All records of a keyspace; one more than may be swapped at most.
+fn contents(data: &Data<'_, '_>, keyspace: Keyspace) -> Vec<Owned> {
+    let mut records: Vec<Owned> = Vec::new();
+    let mut bytes = 0;
+    data.transaction.visit(keyspace, &ScanPosition::default(), usize::MAX, &mut |key, record| {
+        if bytes <= SWAP_BYTES_MAX {
+            bytes += key.len() + record.value.len();
+            records.push((key.to_vec(), record.value.to_vec(), record.expiry));
+        }
+    });
+    records
 }

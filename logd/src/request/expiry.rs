@@ -199,7 +199,7 @@ fn seconds(millis: i64) -> i64 {
 
 /// Tells something about an expiry, -1 if the key never ends, -2 if there is none.
 fn tell(data: &Data<'_, '_>, key: &[u8], out: &mut Out, of: impl FnOnce(Millis) -> i64) {
-    let record = data.transaction.get(data.keyspace(), key);
+    let record = data.look_up(key);
     out.integer(record.map_or(-2, |record| record.expiry.map_or(-1, of)));
 }
 

@@ -105,7 +105,7 @@ fn clients(call: &Call<'_>, _: &Stats, text: &mut String) {
             ("maxclients", call.shared.settings.clients_max as u64),
             ("client_recent_max_input_buffer", 0),
             ("client_recent_max_output_buffer", 0),
-            ("blocked_clients", 0),
+            ("blocked_clients", call.shared.clients.blocked_count()),
             ("tracking_clients", 0),
             ("clients_in_timeout_table", 0),
         ],
@@ -129,7 +129,7 @@ pub fn memory_used_peak() -> u64 {
     memory_used().max(PEAK.load(Ordering::Relaxed))
 }
 
-fn memory(_: &Call<'_>, stats: &Stats, text: &mut String) {
+fn memory(call: &Call<'_>, stats: &Stats, text: &mut String) {
     let (used, peak) = (memory_used(), memory_used_peak());
     line(text, "used_memory", used);
     line(text, "used_memory_human", human(used));
@@ -139,8 +139,10 @@ fn memory(_: &Call<'_>, stats: &Stats, text: &mut String) {
     line(text, "used_memory_peak_human", human(peak));
     line(text, "used_memory_dataset", stats.index.bytes);
     lines(text, &[("used_memory_overhead", used.saturating_sub(stats.index.bytes)), ("used_memory_lua", 0)]);
-    lines(text, &[("used_memory_scripts", 0), ("number_of_cached_scripts", 0), ("maxmemory", 0)]);
-    line(text, "maxmemory_human", "0B");
+    lines(text, &[("used_memory_scripts", 0), ("number_of_cached_scripts", 0)]);
+    let bytes_max = call.shared.gate.memory_bytes_max();
+    line(text, "maxmemory", bytes_max);
+    line(text, "maxmemory_human", human(bytes_max));
     line(text, "maxmemory_policy", "noeviction");
     line(text, "mem_fragmentation_ratio", "1.00");
     line(text, "mem_allocator", "libc");
@@ -211,8 +213,8 @@ fn stats(call: &Call<'_>, stats: &Stats, text: &mut String) {
             ("expired_keys", stats.counters.expired),
             ("evicted_keys", 0),
             ("evicted_clients", 0),
-            ("keyspace_hits", read(&counters.keyspace_hits)),
-            ("keyspace_misses", read(&counters.keyspace_misses)),
+            ("keyspace_hits", read(&counters.lookups.hits)),
+            ("keyspace_misses", read(&counters.lookups.misses)),
             ("pubsub_channels", 0),
             ("pubsub_patterns", 0),
             ("latest_fork_usec", 0),

@@ -80,12 +80,12 @@ fn del(data: &mut Data<'_, '_>, words: &Words<'_>, out: &mut Out) -> Result<(), 
 }
 
 fn count(data: &mut Data<'_, '_>, words: &Words<'_>, out: &mut Out) -> Result<(), Failure> {
-    out.integer(words[1..].iter().filter(|key| data.exists(key)).count() as i64);
+    out.integer(words[1..].iter().filter(|key| data.look_up(key).is_some()).count() as i64);
     Ok(())
 }
 
 fn type_name(data: &mut Data<'_, '_>, words: &Words<'_>, out: &mut Out) -> Result<(), Failure> {
-    let record = data.transaction.get(data.keyspace(), words[1]);
+    let record = data.look_up(words[1]);
     out.simple(record.map_or("none", |record| type_of(record.value)));
     Ok(())
 }
@@ -136,6 +136,7 @@ fn copy(data: &mut Data<'_, '_>, words: &Words<'_>, out: &mut Out) -> Result<(),
     }
     let target = data.databases[target];
     let source = copied(data, words[1]);
+    data.lookups.note(source.is_some());
     let is_free = is_replacing || data.transaction.get(target, words[2]).is_none();
     let Some((value, expiry)) = source.filter(|_| is_free) else {
         out.integer(0);

@@ -127,8 +127,8 @@ impl<'a> Table<'a> {
 
 fn lcs(data: &mut Data<'_, '_>, words: &Words<'_>, out: &mut Out) -> Result<(), Failure> {
     let not_strings = |_| Failure::reply("ERR The specified keys must contain string values");
-    let left = data.string(words[1]).map_err(not_strings)?;
-    let right = data.string(words[2]).map_err(not_strings)?;
+    let left = data.read_string(words[1]).map_err(not_strings)?;
+    let right = data.read_string(words[2]).map_err(not_strings)?;
     let options = LcsOptions::parse(&words[3..])?;
     let table = Table::build(left.map_or(&[], |left| left.bytes), right.map_or(&[], |right| right.bytes))?;
     if options.is_idx {

@@ -4,6 +4,8 @@
 //! Next: string.rs for the plainest commands; executor.rs runs the table.
 
 pub mod bit;
+pub mod bit_field;
+pub mod bit_group;
 pub mod client;
 pub mod command;
 pub mod config;
@@ -11,6 +13,8 @@ pub mod connection;
 pub mod counter;
 pub mod cursors;
 pub mod database;
+pub mod dump;
+pub mod dump_payload;
 pub mod durability;
 pub mod errors;
 pub mod expiry;
@@ -20,6 +24,7 @@ pub mod lcs;
 pub mod moment;
 pub mod multi;
 pub mod object;
+pub mod pause;
 pub mod procedure;
 pub mod scan;
 pub mod server;
@@ -32,8 +37,9 @@ mod tests;
 pub mod value;
 
 use crate::resp::Out;
+use crate::shared::Lookups;
 use cursors::Cursors;
-use logd_engine::{EngineTime, Keyspace, Transaction};
+use logd_engine::{EngineTime, Keyspace, Record, Transaction};
 
 /// All data commands, group by group.
 pub const DATA_SPECS: &[&[DataSpec]] = &[
@@ -41,10 +47,13 @@ pub const DATA_SPECS: &[&[DataSpec]] = &[
     set::SPECS,
     counter::SPECS,
     bit::SPECS,
+    bit_group::SPECS,
+    bit_field::SPECS,
     lcs::SPECS,
     key::SPECS,
     expiry::SPECS,
     object::SPECS,
+    dump::SPECS,
     scan::SPECS,
     database::SPECS,
 ];
@@ -68,12 +77,21 @@ pub struct Data<'d, 'c> {
     pub time: &'d EngineTime,
     /// Where the SCANs of all clients stand.
     pub cursors: &'d Cursors,
+    /// Counts what reading commands find.
+    pub lookups: &'d Lookups,
 }
 
 impl Data<'_, '_> {
     /// The keyspace of the selected database.
     pub fn keyspace(&self) -> Keyspace {
         self.databases[self.database]
+    }
+
+    /// The record of a key, for a command that reads: it counts as found or missed.
+    pub fn look_up(&self, key: &[u8]) -> Option<Record<'_>> {
+        let record = self.transaction.get(self.keyspace(), key);
+        self.lookups.note(record.is_some());
+        record
     }
 }
 

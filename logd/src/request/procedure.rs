@@ -28,8 +28,15 @@ pub const SPECS: &[ServerSpec] = &[
     ServerSpec::new("function", -2, &["noscript"], "scripting", container, "Tells of the procedures.").with(SUBS),
 ];
 
-const SUBS: &[SubSpec] =
-    &[SubSpec::new("list", -2, list), SubSpec::new("stats", 2, stats), SubSpec::new("help", 2, help)];
+const SUBS: &[SubSpec] = &[
+    SubSpec::new("list", -2, list),
+    SubSpec::new("stats", 2, stats),
+    SubSpec::new("flush", -2, remove_loaded),
+    SubSpec::new("delete", 3, delete),
+    SubSpec::new("kill", 2, kill),
+    SubSpec::new("load", -3, load),
+    SubSpec::new("help", 2, help),
+];
 
 /// The procedure that a request names, and its arguments: keys and other words alike, in their order.
 pub fn find<'s>(
@@ -127,6 +134,29 @@ fn list(call: &mut Call<'_>, words: &Words<'_>, out: &mut Out) -> Result<Outcome
     Ok(Outcome::WRITTEN)
 }
 
+/// Nothing can be loaded, so nothing loaded is left; what is part of the program stays. Redis' test suite begins with it.
+fn remove_loaded(_: &mut Call<'_>, words: &Words<'_>, out: &mut Out) -> Result<Outcome, Failure> {
+    match words[2..] {
+        [] => {}
+        [manner] if manner.eq_ignore_ascii_case(b"async") || manner.eq_ignore_ascii_case(b"sync") => {}
+        _ => return Err(Failure::reply("ERR FUNCTION FLUSH only supports SYNC|ASYNC option")),
+    }
+    out.ok();
+    Ok(Outcome::WRITTEN)
+}
+
+fn delete(_: &mut Call<'_>, _: &Words<'_>, _: &mut Out) -> Result<Outcome, Failure> {
+    Err(Failure::reply("ERR Library not found"))
+}
+
+fn kill(_: &mut Call<'_>, _: &Words<'_>, _: &mut Out) -> Result<Outcome, Failure> {
+    Err(Failure::reply("NOTBUSY No scripts in execution right now."))
+}
+
+fn load(_: &mut Call<'_>, _: &Words<'_>, _: &mut Out) -> Result<Outcome, Failure> {
+    Err(Failure::reply("ERR Functions cannot be loaded here: they are part of the program"))
+}
+
 fn stats(call: &mut Call<'_>, _: &Words<'_>, out: &mut Out) -> Result<Outcome, Failure> {
     let count = call.shared.db.procedures().count() as i64;
     out.map(2);
@@ -173,6 +203,11 @@ mod tests {
              FCALL_RO vote 0 1 1 => -ERR Can not execute a script with write flag using *_ro command.
              FCALL_RO voter_states 0 => *1 *3 :2 $2 FL :2
              FUNCTION LIST LIBRARYNAME x* => *0
+             FUNCTION FLUSH => +OK
+             FUNCTION FLUSH async => +OK
+             FUNCTION FLUSH now => -ERR FUNCTION FLUSH only supports SYNC|ASYNC option
+             FUNCTION DELETE x => -ERR Library not found
+             FUNCTION KILL => -NOTBUSY No scripts in execution right now.
              FUNCTION STATS => *4 $14 running_script $-1 $7 engines *2 $4 RUST *4 $15 libraries_count :1 $15 functions_count :4",
         );
         let list = client.ask(&daemon, "FUNCTION LIST");

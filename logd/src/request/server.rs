@@ -5,8 +5,8 @@
 
 use super::connection::{REDIS_VERSION, accept};
 use super::table::{Call, InMulti, ServerSpec, SubSpec, container};
-use super::{Failure, Words, errors};
-use crate::executor::{Later, Outcome};
+use super::{Failure, KeyPlaces, Words, errors};
+use crate::executor::{Later, Outcome, note_slow};
 use crate::resp::Out;
 use crate::session::Session;
 use crate::shared::Shared;
@@ -18,14 +18,17 @@ const ADMIN: &[&str] = &["admin", "noscript", "loading", "stale"];
 const RECORD_OVERHEAD_BYTES: usize = 32;
 
 /// The rows of this file.
-pub const SPECS: &[ServerSpec] = &[
-    ServerSpec::new("time", 1, FLAGS, "server", time, "Tells the wall clock's time."),
-    ServerSpec::new("role", 1, FLAGS, "server", role, "Tells that this is a lone primary."),
-    ServerSpec::new("lolwut", -1, &["readonly", "fast"], "server", lolwut, "Tells the version."),
-    ServerSpec::new("shutdown", -1, ADMIN, "server", shutdown, "Stops the server.").in_multi(InMulti::Refused),
-    ServerSpec::new("memory", -2, &["readonly"], "server", container, "Tells of memory.").with(MEMORY),
-    ServerSpec::new("debug", -2, ADMIN, "server", container, "For test suites.").with(DEBUG),
-];
+pub const SPECS: &[ServerSpec] =
+    &[
+        ServerSpec::new("time", 1, FLAGS, "server", time, "Tells the wall clock's time."),
+        ServerSpec::new("role", 1, FLAGS, "server", role, "Tells that this is a lone primary."),
+        ServerSpec::new("lolwut", -1, &["readonly", "fast"], "server", lolwut, "Tells the version."),
+        ServerSpec::new("shutdown", -1, ADMIN, "server", shutdown, "Stops the server.").in_multi(InMulti::Refused),
+        ServerSpec::new("memory", -2, &["readonly"], "server", container, "Tells of memory.")
+            .with(MEMORY)
+            .at(KeyPlaces { first: 2, last: 2, step: 1 }),
+        ServerSpec::new("debug", -2, ADMIN, "server", container, "For test suites.").with(DEBUG),
+    ];
 
 const MEMORY: &[SubSpec] = &[
     SubSpec::new("usage", -3, memory_usage),
@@ -39,7 +42,8 @@ const DEBUG: &[SubSpec] = &[
     SubSpec::new("sleep", 3, debug_sleep),
     SubSpec::new("object", -3, debug_object),
     SubSpec::new("jmap", 2, accept),
-    SubSpec::new("set-active-expire", 3, accept),
+    SubSpec::new("set-active-expire", 3, set_active_expire),
+    SubSpec::new("log", 3, accept),
     SubSpec::new("set-disable-deny-scripts", 3, accept),
     SubSpec::new("quicklist-packed-threshold", 3, accept),
     SubSpec::new("stringmatch-len", -3, accept),
@@ -144,22 +148,38 @@ fn debug_sleep(call: &mut Call<'_>, words: &Words<'_>, out: &mut Out) -> Result<
         out.ok();
         return Ok(Outcome::WRITTEN);
     }
-    Ok(Outcome::Later(Box::new(Sleep(until))))
+    let words = words.iter().map(|word| Box::from(*word)).collect();
+    Ok(Outcome::Later(Box::new(Sleep { began: Instant::now(), until, words })))
 }
 
-struct Sleep(Instant);
+/// Off: records that are due stay until a command meets them, as test suites want it.
+fn set_active_expire(call: &mut Call<'_>, words: &Words<'_>, out: &mut Out) -> Result<Outcome, Failure> {
+    let is_active = super::value::integer(words[2])? != 0;
+    call.shared.gate.set_keeps_due(!is_active);
+    call.shared.db.set_active_expiry(is_active);
+    out.ok();
+    Ok(Outcome::WRITTEN)
+}
+
+struct Sleep {
+    began: Instant,
+    until: Instant,
+    words: Vec<Box<[u8]>>,
+}
 
 impl Later for Sleep {
-    fn poll(&mut self, _: &Shared, _: &mut Session, out: &mut Out, now: Instant) -> bool {
-        let is_over = now >= self.0;
+    fn poll(&mut self, shared: &Shared, session: &mut Session, out: &mut Out, now: Instant) -> bool {
+        let is_over = now >= self.until;
         if is_over {
+            let words: Vec<&[u8]> = self.words.iter().map(|word| &**word).collect();
+            note_slow(shared, session, &words, now, now - self.began);
             out.ok();
         }
         is_over
     }
 
     fn deadline(&self) -> Option<Instant> {
-        Some(self.0)
+        Some(self.until)
     }
 }
 

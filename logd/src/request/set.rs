@@ -166,7 +166,7 @@ fn set_string(
         Lifetime::Until(form, word) => Some(moment::positive(data, form, word, command)?),
         _ => None,
     };
-    let old = if options.is_get { data.string(key)?.map(|old| old.bytes.to_vec()) } else { None };
+    let old = if options.is_get { data.read_string(key)?.map(|old| old.bytes.to_vec()) } else { None };
     let found: Option<Option<Millis>> = data.transaction.get(data.keyspace(), key).map(|record| record.expiry);
     let is_allowed = match options.condition {
         Condition::Always => true,
@@ -235,7 +235,7 @@ fn getex(data: &mut Data<'_, '_>, words: &Words<'_>, out: &mut Out) -> Result<()
         };
     }
     let keyspace = data.keyspace();
-    let Some(old) = data.string(words[1])? else {
+    let Some(old) = data.read_string(words[1])? else {
         out.null();
         return Ok(());
     };

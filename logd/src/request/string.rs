@@ -30,7 +30,7 @@ pub const SPECS: &[DataSpec] = &[
 ];
 
 fn get(data: &mut Data<'_, '_>, words: &Words<'_>, out: &mut Out) -> Result<(), Failure> {
-    match data.string(words[1])? {
+    match data.read_string(words[1])? {
         Some(string) => out.bulk(string.bytes),
         None => out.null(),
     }
@@ -41,8 +41,7 @@ fn get(data: &mut Data<'_, '_>, words: &Words<'_>, out: &mut Out) -> Result<(), 
 fn mget(data: &mut Data<'_, '_>, words: &Words<'_>, out: &mut Out) -> Result<(), Failure> {
     out.array(words.len() - 1);
     for key in &words[1..] {
-        let record = data.transaction.get(data.keyspace(), key);
-        match record.and_then(|record| string_of(record.value).ok()) {
+        match data.look_up(key).and_then(|record| string_of(record.value).ok()) {
             Some(bytes) => out.bulk(bytes),
             None => out.null(),
         }
@@ -51,13 +50,13 @@ fn mget(data: &mut Data<'_, '_>, words: &Words<'_>, out: &mut Out) -> Result<(),
 }
 
 fn strlen(data: &mut Data<'_, '_>, words: &Words<'_>, out: &mut Out) -> Result<(), Failure> {
-    out.integer(data.string(words[1])?.map_or(0, |string| string.bytes.len() as i64));
+    out.integer(data.read_string(words[1])?.map_or(0, |string| string.bytes.len() as i64));
     Ok(())
 }
 
 fn getrange(data: &mut Data<'_, '_>, words: &Words<'_>, out: &mut Out) -> Result<(), Failure> {
     let (first, last) = (integer(words[2])?, integer(words[3])?);
-    let string = data.string(words[1])?;
+    let string = data.read_string(words[1])?;
     out.bulk(string.map_or(&[], |string| part(string.bytes, first, last)));
     Ok(())
 }
@@ -74,7 +73,7 @@ fn part(bytes: &[u8], first: i64, last: i64) -> &[u8] {
 }
 
 fn getdel(data: &mut Data<'_, '_>, words: &Words<'_>, out: &mut Out) -> Result<(), Failure> {
-    match data.string(words[1])? {
+    match data.read_string(words[1])? {
         Some(string) => out.bulk(string.bytes),
         None => out.null(),
     }

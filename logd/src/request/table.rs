@@ -4,7 +4,7 @@
 //! Next: executor.rs runs what is found here.
 
 use super::{DATA_SPECS, DataSpec, Failure, KeyPlaces, Words, errors};
-use super::{client, command, config, connection, durability, info, multi, procedure, server, slowlog};
+use super::{client, command, config, connection, durability, info, multi, object, procedure, server, slowlog};
 use crate::executor::Outcome;
 use crate::resp::Out;
 use crate::session::Session;
@@ -192,7 +192,7 @@ impl Table {
                 keys: spec.keys,
                 group: spec.group,
                 summary: spec.summary,
-                subs: &[],
+                subs: if spec.name == "object" { object::SUBS } else { &[] },
                 code: Code::Data(spec),
                 in_multi: InMulti::Queued,
                 number: 0,
@@ -282,7 +282,8 @@ impl Table {
         if !is_arity_met(row.subs[at].arity, words.len()) {
             return Err((wrong_arity(self.number_name(number)), Some(number)));
         }
-        Ok(Found { number, code: Code::Server(row.subs[at].run), ..found })
+        let code = if matches!(row.code, Code::Data(_)) { row.code } else { Code::Server(row.subs[at].run) };
+        Ok(Found { number, code, ..found })
     }
 
     fn place(&self, name: &[u8]) -> Option<usize> {

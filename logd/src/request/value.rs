@@ -95,6 +95,12 @@ impl Data<'_, '_> {
         Ok(Some(StringRecord { bytes: string_of(record.value)?, expiry: record.expiry }))
     }
 
+    /// The string of a key, for a command that reads: it counts as found or missed.
+    pub fn read_string(&self, key: &[u8]) -> Result<Option<StringRecord<'_>>, Failure> {
+        let Some(record) = self.look_up(key) else { return Ok(None) };
+        Ok(Some(StringRecord { bytes: string_of(record.value)?, expiry: record.expiry }))
+    }
+
     /// Sets the string of a key. One that ended already is as good as deleted, and is deleted.
     pub fn put_string(&mut self, key: &[u8], bytes: &[u8], expiry: Option<Millis>) -> Result<(), Failure> {
         check_string_bytes(bytes.len(), 0)?;

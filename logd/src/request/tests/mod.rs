@@ -3,5 +3,9 @@
 //! Must not know: sockets of the daemon.
 //! Next: session.rs, differential.rs.
 
+mod counts;
 mod differential;
+mod draws;
+mod live;
+mod multi;
 mod session;

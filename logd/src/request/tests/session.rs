@@ -4,49 +4,43 @@
 //! Next: fixtures/resp/README.md tells the form of the files.
 
 use super::super::cursors::Cursors;
+use super::super::table::key_words;
 use super::super::{DATA_SPECS, Data, DataSpec, Failure};
+use super::live::{Live, Server, read_reply};
 use crate::resp::Out;
+use crate::shared::Lookups;
 use logd_engine::{Db, Keyspace, Options, Scope, Ticket};
-use std::io::{BufRead, BufReader, Write};
-use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 const DATABASES: usize = 16;
 
-/// Whatever answers requests.
-pub(super) trait Server {
-    /// The reply, one line for each of its parts.
-    fn ask(&mut self, words: &[Vec<u8>]) -> Vec<String>;
-    /// Whether it is ours, so that what differs from Redis by intention is checked too.
-    fn is_ours(&self) -> bool;
-}
-
 /// The commands on a store of their own.
-pub(super) struct Commands {
+struct Commands {
     db: Db,
     databases: Vec<Keyspace>,
     other: Keyspace,
     cursors: Cursors,
+    lookups: Lookups,
     database: usize,
     random: u64,
     _directory: tempfile::TempDir,
 }
 
 impl Commands {
-    pub(super) fn new() -> Commands {
+    fn new() -> Commands {
         let directory = tempfile::tempdir().unwrap();
         let db = Db::open(directory.path(), Options::default()).unwrap();
         let make = |name: &str| db.keyspace(name, Default::default()).unwrap();
         let databases: Vec<_> = (0..DATABASES).map(|number| make(&format!("db{number}"))).collect();
         let other = make("other");
-        let cursors = Cursors::new();
-        Commands { db, databases, other, cursors, database: 0, random: 1, _directory: directory }
+        let (cursors, lookups) = (Cursors::new(), Lookups::default());
+        Commands { db, databases, other, cursors, lookups, database: 0, random: 1, _directory: directory }
     }
 
     fn run(&mut self, spec: &DataSpec, words: &[&[u8]]) -> Vec<u8> {
         self.random += 1;
-        let keys: Vec<_> = key_words(spec, words).map(|key| (self.databases[self.database], key)).collect();
+        let keys: Vec<_> = key_words(spec.keys, words).map(|key| (self.databases[self.database], key)).collect();
         let scope = if keys.is_empty() { Scope::All } else { Scope::Keys(&keys) };
         let all_keyspaces = [self.other];
         let (is_refused, ticket, out) = {
@@ -60,6 +54,7 @@ impl Commands {
                     random: self.random,
                     time: self.db.time(),
                     cursors: &self.cursors,
+                    lookups: &self.lookups,
                 };
                 match (spec.run)(&mut data, words, &mut out) {
                     Ok(()) => Ok(false),
@@ -78,15 +73,6 @@ impl Commands {
         assert!(!(is_refused || is_reading) || ticket == Ticket::NOTHING, "{} logged something", spec.name);
         out.bytes().to_vec()
     }
-}
-
-/// The keys among a request's words.
-fn key_words<'w>(spec: &DataSpec, words: &[&'w [u8]]) -> impl Iterator<Item = &'w [u8]> {
-    let last = if spec.keys.last < 0 { words.len() as i32 + spec.keys.last } else { spec.keys.last };
-    let end = if spec.keys.first == 0 { 0 } else { last as usize + 1 };
-    let keys: Vec<_> =
-        words[..end].iter().skip(spec.keys.first as usize).step_by(spec.keys.step.max(1) as usize).copied().collect();
-    keys.into_iter()
 }
 
 impl Server for Commands {
@@ -109,62 +95,6 @@ impl Server for Commands {
 
     fn is_ours(&self) -> bool {
         true
-    }
-}
-
-/// A server behind a socket.
-pub(super) struct Live {
-    stream: BufReader<TcpStream>,
-}
-
-impl Live {
-    /// Connects to the server that RESP_ADDRESS names, and empties it.
-    pub(super) fn connect() -> Live {
-        let address = std::env::var("RESP_ADDRESS").expect("RESP_ADDRESS names the server");
-        let mut server = Live { stream: BufReader::new(TcpStream::connect(address).unwrap()) };
-        server.ask(&[b"FLUSHALL".to_vec()]);
-        server.ask(&[b"SELECT".to_vec(), b"0".to_vec()]);
-        server
-    }
-}
-
-impl Server for Live {
-    fn ask(&mut self, words: &[Vec<u8>]) -> Vec<String> {
-        let mut request = format!("*{}\r\n", words.len()).into_bytes();
-        for word in words {
-            request.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
-            request.extend_from_slice(word);
-            request.extend_from_slice(b"\r\n");
-        }
-        self.stream.get_mut().write_all(&request).unwrap();
-        read_reply(&mut self.stream)
-    }
-
-    fn is_ours(&self) -> bool {
-        false
-    }
-}
-
-/// Reads one reply of protocol 2 and shows it a line a part: simple ones as they are, strings in quotes, null as `_`.
-fn read_reply(input: &mut impl BufRead) -> Vec<String> {
-    let mut line = Vec::new();
-    input.read_until(b'\n', &mut line).unwrap();
-    let line = String::from_utf8(line).unwrap();
-    let line = line.strip_suffix("\r\n").expect("a reply line ends");
-    match line.as_bytes()[0] {
-        b'$' if line == "$-1" => vec!["_".to_owned()],
-        b'$' => {
-            let mut bytes = vec![0; line[1..].parse::<usize>().unwrap() + 2];
-            input.read_exact(&mut bytes).unwrap();
-            bytes.truncate(bytes.len() - 2);
-            vec![format!("\"{}\"", bytes.escape_ascii())]
-        }
-        b'*' => {
-            let count: usize = line[1..].parse().unwrap();
-            let parts = (0..count).flat_map(|_| read_reply(input));
-            std::iter::once(line.to_owned()).chain(parts).collect()
-        }
-        _ => vec![line.to_owned()],
     }
 }
 
@@ -282,7 +212,10 @@ fn the_commands_answer_the_recorded_sessions() {
 #[test]
 #[ignore = "needs a server that may be emptied, named by RESP_ADDRESS"]
 fn a_live_server_answers_the_recorded_sessions() {
-    let faults: Vec<_> = sessions().iter().flat_map(|path| run_session(&mut Live::connect(), path)).collect();
+    let faults: Vec<_> = sessions()
+        .iter()
+        .flat_map(|path| run_session(&mut Live::named().expect("RESP_ADDRESS names the server"), path))
+        .collect();
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
@@ -312,6 +245,12 @@ fn a_value_of_another_type_is_refused_by_string_commands_and_left_as_it_is() {
         "SETBIT k 0 1",
         "GETBIT k 0",
         "BITCOUNT k",
+        "BITPOS k 1",
+        "BITOP AND j k",
+        "BITFIELD k GET u8 0",
+        "BITFIELD k SET u8 0 1",
+        "BITFIELD_RO k GET u8 0",
+        "DUMP k",
     ];
     let mut server = Commands::new();
     put_raw(&server, b"k", b"\x07abc");
