@@ -90,10 +90,16 @@ impl Image {
         self.mount().expect("it was mounted before");
     }
 
-    /// Mounts it read-only, or writable again, under whoever uses it. False if the kernel does not want to.
-    pub fn remount(&self, writable: bool) -> bool {
-        let option = if writable { "remount,rw" } else { "remount,ro" };
-        command(&["mount", "-o", option, &self.path().to_string_lossy()]).is_ok()
+    /// Makes an ext4 turn read-only under whoever uses it, as it does after an error of its disk.
+    pub fn turn_read_only(&self) {
+        command(&["mount", "-o", "remount,abort", &self.path().to_string_lossy()]).expect("ext4 takes this option");
+    }
+
+    /// Mounts it anew, read-only. Nobody may use it any more.
+    pub fn mount_read_only(&self) {
+        self.unmount().expect("nobody uses it");
+        let (file, path) = (self.file().to_string_lossy().into_owned(), self.path().to_string_lossy().into_owned());
+        command(&["mount", "-o", "loop,ro", &file, &path]).expect("it was mounted before");
     }
 
     /// Fills it with a foreign file until nothing fits any more, and gives its name.

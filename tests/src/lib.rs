@@ -10,3 +10,4 @@ pub mod hex;
 pub mod image;
 pub mod load;
 pub mod round;
+pub mod trace;
