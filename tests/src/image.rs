@@ -97,9 +97,9 @@ impl Image {
 
     /// Mounts it anew, read-only. Nobody may use it any more.
     pub fn mount_read_only(&self) {
-        self.unmount().expect("nobody uses it");
-        let (file, path) = (self.file().to_string_lossy().into_owned(), self.path().to_string_lossy().into_owned());
-        command(&["mount", "-o", "loop,ro", &file, &path]).expect("it was mounted before");
+        // Writable first, so that the journal is replayed.
+        self.mount_again();
+        command(&["mount", "-o", "remount,ro", &self.path().to_string_lossy()]).expect("nobody uses it");
     }
 
     /// Fills it with a foreign file until nothing fits any more, and gives its name.
@@ -108,7 +108,8 @@ impl Image {
         for unit in ["64K", "4K"] {
             let (from, to) = ("if=/dev/zero".to_owned(), format!("of={}", foreign.display()));
             // It ends with an error, since the file system gets full: that is what is wanted.
-            let _ = command(&["dd", &from, &to, &format!("bs={unit}"), "oflag=append,sync", "conv=notrunc", "status=none"]);
+            let _ =
+                command(&["dd", &from, &to, &format!("bs={unit}"), "oflag=append,sync", "conv=notrunc", "status=none"]);
         }
         foreign
     }

@@ -88,8 +88,9 @@ fn a_new_or_renamed_file_is_used_only_after_its_directory_was_synced() {
         segments += 1;
     }
     assert!(segments >= 4, "{segments} segments were made");
-    let manifest = calls.iter().position(|call| call.name == "renameat" && call.text.contains("\"manifest\"")).expect("one");
-    let synced = calls[manifest..].iter().find(|call| call.name != "openat").expect("more calls");
+    let manifest =
+        calls.iter().position(|call| call.name == "renameat" && call.text.contains("\"manifest\"")).expect("one");
+    let synced = calls[manifest + 1..].iter().find(|call| call.name != "openat").expect("more calls");
     assert!(synced.is("fsync", &format!("<{data}>")), "the manifest's name is synced at once: {synced:?}");
 }
 
@@ -108,7 +109,8 @@ fn nothing_old_is_removed_before_the_new_snapshot_and_the_manifest_are_durable()
         let swapped = after(&|call| call.is("pwritev2", "/manifest>")).expect("the manifest is swapped");
         assert!(synced < swapped, "the name lasts before the manifest names it");
         // Segments retired for a snapshot are renamed into spare ones or unlinked.
-        let removed = after(&|call| call.name == "unlinkat" || (call.name == "renameat" && call.text.contains(".seg\"")));
+        let removed =
+            after(&|call| call.name == "unlinkat" || (call.name == "renameat" && call.text.contains(".seg\"")));
         assert!(removed.is_none_or(|removed| swapped < removed), "nothing old goes before that");
     }
 }

@@ -47,9 +47,8 @@ fn a_moment_in_the_past_deletes_and_stays_so_over_a_kill() {
 
 #[test]
 fn a_monotonic_clock_that_starts_elsewhere_after_a_boot_changes_no_expiry() {
-    let boots = ["864000", "5"].map(|seconds| {
-        ["unshare", "-T", "--monotonic", seconds, "--boottime", seconds].map(str::to_owned).to_vec()
-    });
+    let boots = ["864000", "5"]
+        .map(|seconds| ["unshare", "-T", "--monotonic", seconds, "--boottime", seconds].map(str::to_owned).to_vec());
     if !is_possible(&boots[0]) {
         return;
     }

@@ -23,6 +23,7 @@ fn check_idle(daemon: &Daemon) {
     assert!(used < 35, "{used} hundredths of a second of work while there is none: it spins");
 }
 
+/// Gives the limit that was in force.
 fn limit_descriptors(daemon: &Daemon, count: Option<u64>) -> Option<u64> {
     let process = Pid::from_raw(i32::try_from(daemon.process()).expect("a process number"));
     let old = getrlimit(Resource::Nofile).maximum;
@@ -30,8 +31,10 @@ fn limit_descriptors(daemon: &Daemon, count: Option<u64>) -> Option<u64> {
     set.current
 }
 
-fn descriptors_open(daemon: &Daemon) -> u64 {
-    std::fs::read_dir(format!("/proc/{}/fd", daemon.process())).expect("it lives").count() as u64
+/// The number that its next descriptor would get: a limit there refuses every new one.
+fn descriptor_next(daemon: &Daemon) -> u64 {
+    let directory = format!("/proc/{}/fd", daemon.process());
+    (0..).find(|number| !std::path::Path::new(&directory).join(number.to_string()).exists()).expect("there is one")
 }
 
 /// Writes enough for several new segments, and takes a snapshot.
@@ -71,7 +74,7 @@ fn when_descriptors_run_out_accepting_rests_and_goes_on_later() {
     let mut first = daemon.client();
     first.done(&["SET", "early", "v"]);
     std::thread::sleep(Duration::from_millis(100));
-    let old = limit_descriptors(&daemon, Some(descriptors_open(&daemon)));
+    let old = limit_descriptors(&daemon, Some(descriptor_next(&daemon)));
     let mut waiting: Vec<Client> = (0..5).map(|_| daemon.client()).collect();
     let begun = Instant::now();
     while !daemon.said().contains("failed to accept a connection") {
@@ -96,7 +99,7 @@ fn a_log_without_descriptors_for_its_next_file_acknowledges_nothing_that_is_lost
     let mut client = daemon.client();
     client.done(&["SET", "early", "v"]);
     std::thread::sleep(Duration::from_millis(100));
-    limit_descriptors(&daemon, Some(descriptors_open(&daemon)));
+    limit_descriptors(&daemon, Some(descriptor_next(&daemon)));
     let value = "x".repeat(60_000);
     let mut acknowledged = Vec::new();
     for number in 0..60 {

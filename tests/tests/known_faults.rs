@@ -10,7 +10,8 @@ fn root() -> PathBuf {
 /// The rows of the page's tables: their cells, with heads and rulers left out.
 fn rows() -> Vec<Vec<String>> {
     let page = fs::read_to_string(root().join("docs/KNOWN-FAULTS.md")).expect("the page");
-    let rows = page.lines().filter(|line| line.starts_with('|') && !line.starts_with("|-") && !line.starts_with("| fault"));
+    let rows =
+        page.lines().filter(|line| line.starts_with('|') && !line.starts_with("|-") && !line.starts_with("| fault"));
     rows.map(|line| line.trim_matches('|').split('|').map(|cell| cell.trim().to_owned()).collect()).collect()
 }
 

@@ -35,6 +35,11 @@ fn delete_all(client: &mut Client, how: &str) {
         "RENAME" => each_key(client, how, &["target"]),
         _ => client.done(&[how]),
     }
+    wait_for_count(client, how);
+}
+
+/// Records whose time is over are counted until they are removed, as in Redis; that may be a moment later.
+fn wait_for_count(client: &mut Client, how: &str) {
     let begun = Instant::now();
     let left = i64::from(how == "RENAME");
     while client.number(&["DBSIZE"]) != left {
@@ -52,14 +57,16 @@ fn nothing_comes_back(snapshot: &[&str]) {
         let mut client = daemon.client();
         client.done(&["FLUSHALL"]);
         load(&mut client);
-        let reply = client.call(snapshot).expect("an answer");
-        assert!(matches!(reply, Reply::Simple(_)), "{reply:?}");
+        // An error only says that one is being written already.
+        client.call(snapshot).expect("an answer");
         delete_all(&mut client, how);
         daemon.kill();
         daemon = Daemon::start(&data, &flags);
         let mut client = daemon.client();
-        assert_eq!(client.number(&["DBSIZE"]), i64::from(how == "RENAME"), "after {how}");
-        assert_eq!(client.number(&["EXISTS", "k0", "k1", &format!("k{}", COUNT - 1)]), 0, "after {how}");
+        let keys: Vec<String> = (0..COUNT).map(|number| format!("k{number}")).collect();
+        let words: Vec<&str> = std::iter::once("EXISTS").chain(keys.iter().map(String::as_str)).collect();
+        assert_eq!(client.number(&words), 0, "after {how}");
+        wait_for_count(&mut client, how);
     }
 }
 

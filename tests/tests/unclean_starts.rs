@@ -1,11 +1,12 @@
 //! Starts after unclean stops: also after several, after one during the start itself, and with a torn end each time.
 
-use logd_tests::client::Reply;
 use logd_tests::daemon::Daemon;
 use logd_tests::round::{Load, Promise, rounds};
 use std::fs;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 fn newest_segment(data: &Path) -> PathBuf {
@@ -82,7 +83,11 @@ fn kills_during_the_start_change_nothing_of_what_it_finds_in_the_end() {
     let all = running.ended();
     let segment = newest_segment(&data);
     let end = end_of_content(&segment).next_multiple_of(4096);
-    fs::OpenOptions::new().write(true).open(&segment).and_then(|file| file.write_all_at(&[0xa5; 500], end)).expect("ours");
+    fs::OpenOptions::new()
+        .write(true)
+        .open(&segment)
+        .and_then(|file| file.write_all_at(&[0xa5; 500], end))
+        .expect("ours");
     for round in 0..rounds(25) {
         let daemon = Daemon::spawn_under(&[], &data, &flags);
         std::thread::sleep(Duration::from_micros(round * 397 % 20_000));
@@ -127,19 +132,25 @@ fn a_transaction_killed_at_any_moment_is_there_whole_or_not_at_all() {
     let data = directory.path().join("data");
     for round in 0..rounds(5) {
         let daemon = Daemon::start(&data, &[]);
-        let mut client = daemon.client();
+        let (mut client, count) = (daemon.client(), Arc::new(AtomicU64::new(0)));
+        let counter = Arc::clone(&count);
         let writer = std::thread::spawn(move || {
             for number in 0.. {
                 let value = format!("{round}.{number}").into_bytes();
                 let set = |key: &str| vec![b"SET".to_vec(), key.as_bytes().to_vec(), value.clone()];
                 let requests = [vec![b"MULTI".to_vec()], set("left"), set("right"), vec![b"EXEC".to_vec()]];
-                let answered = client.send(&requests).and_then(|()| (0..4).try_for_each(|_| client.receive().map(drop)));
+                let answered =
+                    client.send(&requests).and_then(|()| (0..4).try_for_each(|_| client.receive().map(drop)));
                 if answered.is_err() {
                     return;
                 }
+                counter.fetch_add(1, Ordering::Relaxed);
             }
         });
-        std::thread::sleep(Duration::from_millis(60 + round * 17));
+        while count.load(Ordering::Relaxed) < 3 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        std::thread::sleep(Duration::from_millis(round * 17 % 100));
         daemon.kill();
         writer.join().expect("it just ends");
         let daemon = Daemon::start(&data, &[]);
@@ -162,8 +173,8 @@ fn what_killed_checkpoints_left_behind_is_cleared_away() {
         for number in 0..30 {
             client.done(&["SET", &format!("k{number}"), &"x".repeat(60_000)]);
         }
-        let reply = client.call(&["BGSAVE"]).expect("an answer");
-        assert!(matches!(reply, Reply::Simple(_)), "{reply:?}");
+        // An error only says that one is being written already.
+        client.call(&["BGSAVE"]).expect("an answer");
         std::thread::sleep(Duration::from_millis(60));
         daemon.kill();
     }

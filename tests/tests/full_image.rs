@@ -25,6 +25,12 @@ fn fill_with_values(client: &mut Client, from: usize) -> (usize, String) {
     panic!("an image of 16 MiB holds no 200 MB");
 }
 
+/// Small values, until one is refused too: they fit where a large one does not.
+fn fill_the_rest(client: &mut Client) {
+    let refused = (0..100_000).any(|_| matches!(client.call(&["SET", "small", "v"]), Ok(Reply::Error(_))));
+    assert!(refused, "the log's last segment is full at last");
+}
+
 fn check_values(client: &mut Client, count: usize) {
     for number in 0..count {
         assert_eq!(client.get(&format!("k{number}")), Some(value(number)), "k{number} of {count}");
@@ -51,6 +57,7 @@ fn the_same_process_takes_writes_again_once_foreign_files_are_gone() {
     let (count, error) = fill_with_values(&mut client, 0);
     assert!(error.contains("space"), "it says why: {error}");
     check_values(&mut client, count);
+    fill_the_rest(&mut client);
     assert_eq!(client.info("aof_last_write_status"), "err");
     assert_eq!(client.info("failure"), "", "a full disk is no failed disk");
     std::fs::remove_file(foreign).expect("it is ours");
