@@ -100,13 +100,21 @@ pub fn check_verify(data: &Path) {
     assert!(code <= 1, "verify says {code}: {said}{complained}");
 }
 
-/// Panics unless `logctl replay` comes to the state that the daemon has.
+/// Panics unless `logctl replay` comes to the state that the daemon has, which must be at rest. A checkpoint that still runs then may
+/// remove files under the tool, so that it is asked again.
 pub fn check_replay(data: &Path, daemon: &Daemon) {
-    let Ok(Reply::Array(Some(told))) = daemon.client().call(&["LOGD.DIGEST"]) else { panic!("a digest was expected") };
-    let Reply::Integer(lsn) = told[0] else { panic!("an LSN was expected") };
-    let output = run("logctl", &["replay", &data.to_string_lossy(), "--json"]);
-    assert!(output.status.success(), "replay: {}", String::from_utf8_lossy(&output.stderr));
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let digest = told[1].text();
-    assert!(text.contains(&digest), "the daemon has {digest} at {lsn}, replay says {text}");
+    let mut last = String::new();
+    for _ in 0..10 {
+        let Ok(Reply::Array(Some(told))) = daemon.client().call(&["LOGD.DIGEST"]) else {
+            panic!("a digest was expected")
+        };
+        let output = run("logctl", &["replay", &data.to_string_lossy(), "--json"]);
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        if output.status.success() && text.contains(&told[1].text()) {
+            return;
+        }
+        last = format!("the daemon has {told:?}, replay says {text}{}", String::from_utf8_lossy(&output.stderr));
+        std::thread::sleep(std::time::Duration::from_millis(200));
+    }
+    panic!("{last}");
 }

@@ -26,7 +26,16 @@ pub fn tracing(calls: &str, file: &Path) -> Option<Vec<String>> {
 
 /// Words to put before the daemon so that it may have so many files open.
 pub fn with_descriptors(count: u32) -> Vec<String> {
-    ["sh", "-c", &format!("ulimit -n {count}; exec \"$@\""), "sh"].iter().map(|word| (*word).to_owned()).collect()
+    with_limit(&format!("-n {count}"))
+}
+
+/// Words to put before the daemon so that it may have so much memory mapped.
+pub fn with_mebibytes(count: u32) -> Vec<String> {
+    with_limit(&format!("-v {}", u64::from(count) << 10))
+}
+
+fn with_limit(limit: &str) -> Vec<String> {
+    ["sh", "-c", &format!("ulimit {limit}; exec \"$@\""), "sh"].iter().map(|word| (*word).to_owned()).collect()
 }
 
 /// As words that are lent.
