@@ -67,6 +67,57 @@ impl Client {
         self.receive()
     }
 
+    /// Sends a write and panics unless it is acknowledged with OK.
+    pub fn done(&mut self, words: &[&str]) {
+        let reply = self.call(words).expect("a running daemon answers");
+        assert_eq!(reply, Reply::Simple("OK".to_owned()), "{}", words[..words.len().min(2)].join(" "));
+    }
+
+    /// Sends a request and gives the text of the error that must come.
+    pub fn refused(&mut self, words: &[&str]) -> String {
+        match self.call(words).expect("a running daemon answers") {
+            Reply::Error(text) => text,
+            other => panic!("{} must be refused, not answered {other:?}", words[..words.len().min(2)].join(" ")),
+        }
+    }
+
+    /// The value of a key.
+    pub fn get(&mut self, key: &str) -> Option<String> {
+        match self.call(&["GET", key]).expect("a running daemon answers") {
+            Reply::Bulk(value) => value.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()),
+            other => panic!("GET {key} is answered {other:?}"),
+        }
+    }
+
+    /// A number.
+    pub fn number(&mut self, words: &[&str]) -> i64 {
+        match self.call(words).expect("a running daemon answers") {
+            Reply::Integer(number) => number,
+            other => panic!("{} is answered {other:?}", words.join(" ")),
+        }
+    }
+
+    /// A field of INFO; empty if it is not there.
+    pub fn info(&mut self, field: &str) -> String {
+        let text = self.call(&["INFO", "everything"]).expect("a running daemon answers").text();
+        let line = text.lines().find_map(|line| line.strip_prefix(field).and_then(|rest| rest.strip_prefix(':')));
+        line.unwrap_or_default().to_owned()
+    }
+
+    /// Sends bytes as they are.
+    pub fn raw(&mut self, bytes: &[u8]) -> Result<()> {
+        self.stream.get_mut().write_all(bytes)
+    }
+
+    /// All that comes until the daemon closes. A reset counts as closed.
+    pub fn until_closed(&mut self) -> String {
+        let mut all = Vec::new();
+        match self.stream.read_to_end(&mut all) {
+            Err(error) if error.kind() != ErrorKind::ConnectionReset => panic!("it does not close: {error}"),
+            _ => String::from_utf8_lossy(&all).into_owned(),
+        }
+    }
+
     /// Waits for the next reply.
     pub fn receive(&mut self) -> Result<Reply> {
         let mut line = String::new();

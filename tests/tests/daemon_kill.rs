@@ -2,57 +2,28 @@
 
 use logd_tests::client::Reply;
 use logd_tests::daemon::{Daemon, run};
-use logd_tests::load::{check_writer, start_writer};
-use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use logd_tests::round::{Load, Promise, check_replay, check_verify, rounds};
 use std::time::Duration;
 
 /// Rounds of load, kill and check on one directory, so that a fault which needs two restarts shows.
-fn kill_rounds(flags: &[&str], rounds: u64) {
+fn kill_rounds(flags: &[&str], count: u64) {
     let directory = tempfile::tempdir().expect("a scratch directory");
     let data = directory.path().join("data");
-    let mut survived = [0u64; 4];
-    for round in 0..rounds {
+    let mut load = Load::default();
+    for round in 0..rounds(count) {
         let daemon = Daemon::start(&data, flags);
-        let stop = Arc::new(AtomicBool::new(false));
-        let writers: Vec<_> = (0..4)
-            .map(|writer| start_writer(daemon.port(), writer, survived[writer as usize], Arc::clone(&stop)))
-            .collect();
-        std::thread::sleep(Duration::from_millis(120 + round * 70));
+        let running = load.start(&daemon);
+        std::thread::sleep(Duration::from_millis(120 + round % 7 * 70));
         daemon.kill();
-        let done: Vec<_> = writers.into_iter().map(|writer| writer.join().expect("no writer saw an error")).collect();
-        verify_is_sound_or_torn(&data);
+        let all = running.ended();
+        assert!(all.iter().all(|done| done.error.is_none()), "no writer saw an error: {all:?}");
+        check_verify(&data);
         let daemon = Daemon::start(&data, flags);
-        let mut client = daemon.client();
-        for one in done {
-            survived[one.writer as usize] = check_writer(&mut client, one);
-        }
-        replay_agrees(&data, &daemon);
+        load.check(&daemon, all, Promise::All);
+        check_replay(&data, &daemon);
         daemon.kill();
     }
-    assert!(survived.iter().all(|count| *count > 0), "every writer got something done");
-}
-
-fn verify_is_sound_or_torn(data: &Path) {
-    let output = run("logctl", &["verify", &data.to_string_lossy()]);
-    let code = output.status.code().expect("an exit code");
-    assert!(
-        code <= 1,
-        "verify says {code}: {}{}",
-        String::from_utf8_lossy(&output.stdout),
-        String::from_utf8_lossy(&output.stderr)
-    );
-}
-
-fn replay_agrees(data: &Path, daemon: &Daemon) {
-    let Ok(Reply::Array(Some(told))) = daemon.client().call(&["LOGD.DIGEST"]) else { panic!("a digest was expected") };
-    let Reply::Integer(lsn) = told[0] else { panic!("an LSN was expected") };
-    let output = run("logctl", &["replay", &data.to_string_lossy(), "--json"]);
-    assert!(output.status.success(), "replay: {}", String::from_utf8_lossy(&output.stderr));
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let digest = told[1].text();
-    assert!(text.contains(&digest), "the daemon has {digest} at {lsn}, replay says {text}");
+    load.check_progress();
 }
 
 #[test]
