@@ -9,8 +9,7 @@ use logd::shared::Shared;
 use logd_engine::clock::OsClock;
 use logd_engine::disk::{SimOptions, SimStorage};
 use logd_engine::{Db, DurabilityLevel, Options};
-use std::cell::RefCell;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Requests of one input.
@@ -20,9 +19,8 @@ const INPUTS_MAX: u32 = 2000;
 /// Longest wait for a reply that comes later.
 const LATER: Duration = Duration::from_secs(20);
 
-thread_local! {
-    static DAEMON: RefCell<Option<(Shared, u32)>> = const { RefCell::new(None) };
-}
+/// Never dropped at the end of a thread or process: the store would outlive what it needs to stop.
+static DAEMON: Mutex<Option<(Shared, u32)>> = Mutex::new(None);
 
 fn daemon() -> Shared {
     let options =
@@ -36,22 +34,21 @@ fn daemon() -> Shared {
 
 /// The input is a stream of requests, in the array form or inline.
 pub fn run(input: &[u8]) {
-    DAEMON.with_borrow_mut(|held| {
-        let (shared, inputs) = held.get_or_insert_with(|| (daemon(), 0));
-        *inputs += 1;
-        let mut client = Client::new(shared);
-        client.ask(shared, &[b"FLUSHALL"]);
-        for words in super::resp::parse(input, input.len().max(1)).0.iter().take(REQUESTS_MAX) {
-            let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
-            // It may sleep, and crash, by intention.
-            if !words[0].eq_ignore_ascii_case(b"debug") && !client.ask(shared, &words) {
-                break;
-            }
+    let mut held = DAEMON.lock().unwrap_or_else(PoisonError::into_inner);
+    let (shared, inputs) = held.get_or_insert_with(|| (daemon(), 0));
+    *inputs += 1;
+    let mut client = Client::new(shared);
+    client.ask(shared, &[b"FLUSHALL"]);
+    for words in super::resp::parse(input, input.len().max(1)).0.iter().take(REQUESTS_MAX) {
+        let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+        // It may sleep, and crash, by intention.
+        if !words[0].eq_ignore_ascii_case(b"debug") && !client.ask(shared, &words) {
+            break;
         }
-        if *inputs >= INPUTS_MAX {
-            *held = None;
-        }
-    });
+    }
+    if *inputs >= INPUTS_MAX {
+        *held = None;
+    }
 }
 
 struct Client {
