@@ -198,7 +198,8 @@ pub fn encode_snapshot() -> (Vec<u8>, Written) {
         let part = parts.last_mut().expect("one was just pushed");
         part.2.insert(key, Entry { value, expiry_millis: *expiry_millis });
     }
-    let parts = parts.into_iter().map(|(shard, keyspace, tree)| Part { shard, keyspace, view: tree.view() });
+    let part = |(shard, keyspace, tree): (u16, u16, Tree)| Part { shard, keyspace, content: Box::new(tree.view()) };
+    let parts = parts.into_iter().map(part);
     let storage = SimStorage::new(SimOptions::default());
     let mut disk = storage.disk().expect("a disk in memory");
     disk.create_directory("snapshot").expect("room");

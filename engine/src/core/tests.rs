@@ -157,6 +157,19 @@ fn a_view_does_not_see_what_comes_after_it() {
 }
 
 #[test]
+fn a_volatile_record_put_by_a_transaction_is_removed_when_it_is_due() {
+    let fixture = fixture();
+    let options = KeyspaceOptions { durability: Some(DurabilityLevel::Volatile), ..KeyspaceOptions::default() };
+    let scratch = fixture.core.keyspace("scratch", options).expect("room");
+    let put = |transaction: &mut Transaction<'_>| transaction.put(scratch, b"k", b"v", Some(Millis(1_000_010)));
+    fixture.core.write(Scope::Key(scratch, b"k"), None, put).expect("room");
+    assert_eq!(fixture.core.expire_due(), 1_000_010, "the maintenance driver knows when to come");
+    fixture.clock.advance(Nanos::from_millis(10));
+    assert_eq!(fixture.core.expire_due(), u64::MAX);
+    assert_eq!(fixture.core.shards.len(scratch), 0);
+}
+
+#[test]
 fn a_due_record_is_invisible_at_once_and_removed_by_a_logged_command() {
     let fixture = fixture();
     let due = Millis(fixture.core.time().now().0 + 50);

@@ -323,6 +323,7 @@ impl<'a> Transaction<'a> {
     ) -> Result<Ticket, Error> {
         if self.frame.is_empty() {
             self.undo.clear();
+            self.tell_due();
             return Ok(Ticket::NOTHING);
         }
         if let Some(call) = call {
@@ -333,9 +334,7 @@ impl<'a> Transaction<'a> {
         self.forget_undo();
         add(&self.core.counters.commands, 1);
         add(&self.core.counters.user_bytes, self.user_bytes);
-        if self.due_millis < self.core.due_millis.load(Ordering::Relaxed) {
-            self.core.note_due(self.due_millis);
-        }
+        self.tell_due();
         if appended.wake {
             self.core.wake_writer();
         }
@@ -368,6 +367,13 @@ impl<'a> Transaction<'a> {
             if self.frame.is_empty() || !planted(Canary::SecondEffectLost) {
                 self.frame.push(effect);
             }
+        }
+    }
+
+    /// Volatile records are due too, though nothing of them is logged.
+    fn tell_due(&self) {
+        if self.due_millis < self.core.due_millis.load(Ordering::Relaxed) {
+            self.core.note_due(self.due_millis);
         }
     }
 

@@ -20,7 +20,9 @@ pub fn catch_all(only: Option<&str>) -> bool {
         let caught = catch(canary.name());
         let seconds = begun.elapsed().as_secs_f64();
         match caught {
-            Some((seeds, words)) => println!("{:30} caught after {seeds:4} seeds, {seconds:5.1} s: {words}", canary.name()),
+            Some((seeds, words)) => {
+                println!("{:30} caught after {seeds:4} seeds, {seconds:5.1} s: {words}", canary.name())
+            }
             None => {
                 println!("{:30} NOT CAUGHT in {SEEDS_MAX} seeds, {seconds:.1} s: {}", canary.name(), canary.what());
                 missed.push(canary.name());

@@ -158,7 +158,8 @@ impl Run {
     }
 
     fn change_capacity(&mut self) {
-        let used: u64 = self.storage.names().iter().map(|name| self.storage.contents(name).map_or(0, |c| c.len() as u64)).sum();
+        let used: u64 =
+            self.storage.names().iter().map(|name| self.storage.contents(name).map_or(0, |c| c.len() as u64)).sum();
         let room = if self.fault.one_in(3) { 1 << 40 } else { self.fault.below(2 * self.plan.options.segment_bytes) };
         self.is_small = true;
         self.storage.set_capacity(used + room);

@@ -20,6 +20,8 @@ use logd_engine::units::SegmentId;
 use logd_engine::verify::{Verdict, verify};
 
 const BLOCK: usize = 4096;
+/// Bytes from one slot of the manifest to the next.
+const SLOT: usize = logd_engine::format::manifest::SLOT_BYTES;
 
 /// A batch where it stands.
 struct Place {
@@ -47,7 +49,9 @@ fn survey(storage: &SimStorage) -> Option<Survey> {
     for file in storage.names().into_iter().filter(|name| name.starts_with("log/")) {
         let bytes = storage.contents(&file)?;
         let id: u64 = file.trim_start_matches("log/").trim_end_matches(".seg").parse().ok()?;
-        let Some(header) = bytes.get(..BLOCK).and_then(|block| SegmentHeader::decode(store, block).ok()) else { continue };
+        let Some(header) = bytes.get(..BLOCK).and_then(|block| SegmentHeader::decode(store, block).ok()) else {
+            continue;
+        };
         if header.segment.0 != id {
             continue;
         }
@@ -102,8 +106,13 @@ impl Run {
         let opened = self.builder_over(copy, procedures::all(self.version)).open_stepped(seed);
         let place = format!("{file} at {from}..{to}");
         self.trace.note(format_args!("damaged {place}: {:?}, {verdict:?}", opened.as_ref().err()));
+        if opened.is_err() && file == "manifest" && from / SLOT == (to - 1) / SLOT && self.promises.floor_written > 0 {
+            return broken("manifest", format!("{place}: refused, though the other slot is sound"));
+        }
         match opened {
-            Err(Error::Corrupt(corrupt)) if corrupt.file.is_empty() => broken("damage", format!("{place}: no file named")),
+            Err(Error::Corrupt(corrupt)) if corrupt.file.is_empty() => {
+                broken("damage", format!("{place}: no file named"))
+            }
             Err(Error::Corrupt(_)) => match verdict {
                 Ok(Verdict::Corrupt(_)) => Ok(()),
                 other => broken("damage", format!("{place}: refused, but verify says {other:?}")),
@@ -126,7 +135,10 @@ impl Run {
                     return broken("damage", format!("{place}: LSN {lsn} only, though no command was hit"));
                 };
                 if let Some(proof) = survey.proof(touched, &file, from, to) {
-                    return broken("damage", format!("{place}: opened with LSN {lsn}, though {touched} is proven by {proof}"));
+                    return broken(
+                        "damage",
+                        format!("{place}: opened with LSN {lsn}, though {touched} is proven by {proof}"),
+                    );
                 }
                 let before = self.model.digests.range(..touched).next_back().map_or(0, |(before, _)| *before);
                 if lsn < before {

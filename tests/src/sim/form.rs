@@ -8,8 +8,23 @@ use logd_engine::{DurabilityLevel, Options};
 
 /// Parts of a run that can be left out.
 pub const FEATURES: &[&str] = &[
-    "faults", "damage", "death", "capacity", "stuck", "wall", "expiry", "calls", "clear", "views", "checkpoints",
-    "watches", "transactions", "kill", "stop", "rerouting", "large",
+    "faults",
+    "damage",
+    "death",
+    "capacity",
+    "stuck",
+    "wall",
+    "expiry",
+    "calls",
+    "clear",
+    "views",
+    "checkpoints",
+    "watches",
+    "transactions",
+    "kill",
+    "stop",
+    "rerouting",
+    "large",
 ];
 
 /// The outer form of a run.
@@ -105,7 +120,7 @@ impl Plan {
                 checkpoint_log_bytes: checkpoint_segments * segment_bytes,
                 checkpoint_seconds: pick(prng, &[0, 0, 1, 10]),
                 checkpoint_bytes_per_second: pick(prng, &[0, 0, 1 << 20, 64 << 20]),
-                snapshots_kept: pick(prng, &[1, 2, 2, 3]),
+                snapshots_kept: pick(prng, &[1, 1, 2, 3, 8]),
                 shards: pick(prng, &[1, 2, 3, 4, 8]),
                 load_threads: 1,
             },
@@ -114,7 +129,7 @@ impl Plan {
             clients: (1 + prng.below(5)).min(form.clients),
             keys: pick(prng, &[3, 12, 40, 120]),
             value_bytes,
-            latency: pick(prng, &[0, 1, 3, 8]),
+            latency: pick(prng, &[0, 1, 3, 8, 60]),
             weights: draw_weights(prng),
             clock_micros: pick(prng, &[20, 300, 2000, 30_000]),
             levels,

@@ -28,7 +28,8 @@ impl Rec {
     }
 }
 
-/// One change of state; `space` is the place of the keyspace in `SPACES`.
+/// One change of state; `space` is the place of the keyspace in `SPACES`, `expiry` engine milliseconds or 0.
+#[expect(missing_docs, reason = "the fields are what the names say, five times over")]
 #[derive(Clone, Debug)]
 pub enum Change {
     /// Sets a record.

@@ -49,12 +49,8 @@ impl Arguments {
     pub fn changes(&self, version: u32, random: u64, now: Millis, seen: u64) -> Vec<Change> {
         let stamp = self.stamp ^ seen.rotate_left(7) ^ (random << 8) ^ u64::from(version);
         let expiry = if self.mode & 2 == 0 { 0 } else { now.0 + 1 + random % 4000 };
-        let first = Change::Put {
-            space: 0,
-            key: key(0, self.first.into()),
-            value: value(stamp, 8 + random % 90),
-            expiry,
-        };
+        let first =
+            Change::Put { space: 0, key: key(0, self.first.into()), value: value(stamp, 8 + random % 90), expiry };
         let second = key(1, self.second.into());
         let second = match self.mode & 1 {
             0 => Change::Put { space: 1, key: second, value: value(!stamp, 30), expiry: 0 },

@@ -7,8 +7,8 @@
 use super::model::{Bytes, Rec, SPACES, State};
 use super::run::{HeldView, Run};
 use super::{Checked, broken};
-use logd_engine::core::{Direction, ScanPosition};
 use logd_engine::core::StateView;
+use logd_engine::core::{Direction, ScanPosition};
 use logd_engine::units::Millis;
 use logd_engine::{Keyspace, Scope};
 use std::collections::BTreeMap;
@@ -67,10 +67,12 @@ impl Run {
         let named: Vec<(Keyspace, &[u8])> = keys.iter().map(|(space, key)| (self.handle(*space), &key[..])).collect();
         let found = self.store.as_ref().expect("open").db().read(Scope::Keys(&named), |transaction| {
             let now = transaction.now();
-            let get = |(handle, key): &(Keyspace, &[u8])| transaction.get(*handle, key).map(|record| record.value.to_vec());
+            let get =
+                |(handle, key): &(Keyspace, &[u8])| transaction.get(*handle, key).map(|record| record.value.to_vec());
             (now, named.iter().map(get).collect::<Vec<_>>())
         });
-        let right = |(space, key): &(usize, Bytes)| self.model.now.live(*space, key, found.0).map(|rec| rec.value.to_vec());
+        let right =
+            |(space, key): &(usize, Bytes)| self.model.now.live(*space, key, found.0).map(|rec| rec.value.to_vec());
         if found.1 != keys.iter().map(right).collect::<Vec<_>>() {
             return broken("read", "a read over several shards saw something else");
         }
@@ -163,7 +165,9 @@ pub fn check_view(held: &HeldView) -> Checked {
     if view.digest().0 != state.digest {
         return broken("view", "the digest of a view has changed");
     }
-    for (space, handle) in keyspaces.iter().enumerate().filter_map(|(space, handle)| handle.map(|handle| (space, handle))) {
+    for (space, handle) in
+        keyspaces.iter().enumerate().filter_map(|(space, handle)| handle.map(|handle| (space, handle)))
+    {
         let right = live_of(state, space, view.time);
         for direction in [Direction::Forward, Direction::Backward] {
             let range = view.range(handle, Bound::Unbounded, Bound::Unbounded, direction);

@@ -8,9 +8,8 @@ use std::path::Path;
 use std::process::Command;
 
 /// Marks that a simulated run cannot come to, each with its reason.
-pub const UNREACHABLE_MARKS: &[(&str, &str)] = &[
-    ("log.cap_reached", "no setting of the store has a cap on the log yet"),
-];
+pub const UNREACHABLE_MARKS: &[(&str, &str)] =
+    &[("log.cap_reached", "no setting of the store has a cap on the log yet")];
 
 /// Seeds that a default run makes.
 pub const SEEDS_DEFAULT: u64 = 2000;

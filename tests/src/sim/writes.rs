@@ -51,7 +51,15 @@ impl Run {
         self.note_changes(&changes);
         let now = self.opened().db().time().now();
         let bytes = logged_bytes(&changes);
-        self.add(Commit { lsn: ticket.lsn.0, level: ticket.level, changes, at: self.clock.monotonic(), time: now, bytes, acked: None });
+        self.add(Commit {
+            lsn: ticket.lsn.0,
+            level: ticket.level,
+            changes,
+            at: self.clock.monotonic(),
+            time: now,
+            bytes,
+            acked: None,
+        });
         if ticket.lsn.0 != 0 {
             let by_call = self.client.one_in(3);
             let store = self.store.as_ref().expect("the store is open");
@@ -169,9 +177,10 @@ impl Run {
         let now = self.opened().db().time().now();
         let before = self.model.now.live(space, &key, now).map(|record| record.expiry);
         let scope = Scope::Key(handle, &key);
-        let set = self.opened().db().try_transact(scope, level, |transaction| {
-            Ok(transaction.set_expiry(handle, &key, moment(expiry)))
-        });
+        let set = self
+            .opened()
+            .db()
+            .try_transact(scope, level, |transaction| Ok(transaction.set_expiry(handle, &key, moment(expiry))));
         match set {
             Ok((was, _)) if was != before.is_some() => broken("read", format!("expiry of {key:?} said {was}")),
             Ok((_, ticket)) => {
@@ -341,7 +350,8 @@ impl Run {
         let should = seen(value(0, arguments.first).as_deref(), value(1, arguments.second).as_deref());
         match self.opened().db().try_call(name, &arguments.encode(), level) {
             Ok((reply, ticket)) => {
-                let right = |answer: &Answer| answer.seen == should && answer.now == now.0 && answer.version == self.version;
+                let right =
+                    |answer: &Answer| answer.seen == should && answer.now == now.0 && answer.version == self.version;
                 let Some(answer) = Answer::decode(&reply).filter(right) else {
                     return broken("read", format!("procedure {name} saw something else: {reply:?}"));
                 };
@@ -366,7 +376,9 @@ impl Run {
     /// A call takes less room in the log than what it does.
     fn commit_call(&mut self, client: usize, ticket: Ticket, changes: Vec<Change>, name: &str) -> Checked {
         self.commit(client, ticket, changes)?;
-        if name == BY_CALLS && let Some(commit) = self.model.commits.last_mut() {
+        if name == BY_CALLS
+            && let Some(commit) = self.model.commits.last_mut()
+        {
             commit.bytes = 36;
         }
         Ok(())
