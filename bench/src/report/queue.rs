@@ -103,10 +103,15 @@ impl QueueReport {
         for phase in &self.phases {
             let latency = phase.append_latency.as_ref();
             let ms = |percent| latency.map_or(0.0, |latency| latency.percentile(percent));
-            let caught_up = phase.caught_up_seconds.map_or("-".to_owned(), |seconds| format!("{seconds:.1} s"));
+            // Without a backlog there is nothing to catch up with.
+            let had_backlog = phase.up && phase.backlog_before > u64::from(self.batch);
+            let dash = || "-".to_owned();
+            let caught_up = phase.caught_up_seconds.filter(|_| had_backlog);
+            let caught_up = caught_up.map_or_else(dash, |seconds| format!("{seconds:.1} s"));
+            let rate = if had_backlog { format!("{:.0}", phase.catch_up_rate) } else { dash() };
             writeln!(
                 text,
-                "{:<6} {:>8.1} {:>11.0} {:>8.3} {:>8.3} {:>8.1} {:>12.0} {:>10} {:>10} {:>11.0}",
+                "{:<6} {:>8.1} {:>11.0} {:>8.3} {:>8.3} {:>8.1} {:>12.0} {:>10} {caught_up:>10} {rate:>11}",
                 if phase.up { "up" } else { "down" },
                 phase.seconds,
                 phase.appended as f64 / phase.seconds,
@@ -115,8 +120,6 @@ impl QueueReport {
                 latency.map_or(0.0, |latency| latency.max_ms),
                 phase.forwarded as f64 / phase.seconds,
                 phase.backlog_after,
-                caught_up,
-                phase.catch_up_rate,
             )?;
         }
         writeln!(text, "\nAfter the last phase the reader needed {:.2} s for the rest.", self.drain_seconds)?;
@@ -142,5 +145,48 @@ impl QueueReport {
             Some(error) => writeln!(text, "  {error}"),
             None => Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::histogram::Latencies;
+
+    #[test]
+    fn what_is_left_in_the_queue_fails_the_check_and_is_said() {
+        let up = PhaseFigures {
+            up: true,
+            seconds: 2.0,
+            appended: 100,
+            forwarded: 4000,
+            backlog_before: 5000,
+            backlog_after: 1100,
+            caught_up_seconds: None,
+            catch_up_rate: 2000.0,
+            append_latency: None,
+        };
+        let mut report = QueueReport {
+            schema: super::super::SCHEMA,
+            workload: "queue",
+            environment: Environment::read(std::path::Path::new(".")),
+            target: "a store".to_owned(),
+            arrivals: "closed loop".to_owned(),
+            message_bytes: 100,
+            batch: 10,
+            phases: vec![up],
+            drain_seconds: 1.0,
+            append_latency: LatencyReport::of(&Latencies::new()),
+            counts: Counts::default(),
+            not_sent: 0,
+            device: None,
+            series: Vec::new(),
+            marks: Vec::new(),
+            check: QueueCheck { appended: 5100, left: 0, error: None },
+        };
+        assert!(report.is_whole() && report.text().contains("all 5100 messages"));
+        assert!(report.text().contains("       1100          -        2000"), "{}", report.text());
+        report.check.left = 3;
+        assert!(!report.is_whole() && report.text().contains("CHECK FAILED: 5100 appended, 3 left"));
     }
 }

@@ -235,7 +235,7 @@ impl Session<Operation> for QueuedSession {
 
 #[cfg(test)]
 mod tests {
-    use super::super::contract;
+    use super::super::test_contract as contract;
     use super::*;
     use std::collections::BTreeMap;
     use std::sync::atomic::{AtomicU64, Ordering};

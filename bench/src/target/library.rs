@@ -197,7 +197,7 @@ impl Session<Operation> for LibrarySession {
 
 #[cfg(test)]
 mod tests {
-    use super::super::contract;
+    use super::super::test_contract as contract;
     use super::*;
 
     #[test]

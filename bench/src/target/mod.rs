@@ -4,8 +4,6 @@
 //! Next: for Voter embedded.rs is the library, resp.rs, watch.rs and wire.rs are servers; store.rs is for the rest.
 
 mod choose;
-#[cfg(test)]
-mod contract;
 mod direct;
 mod embedded;
 mod library;
@@ -92,3 +90,6 @@ pub trait VoterTarget: Sync {
     /// Ends the use of the target in good order.
     fn close(&self) -> Result<(), TargetError>;
 }
+
+#[cfg(test)]
+mod test_contract;

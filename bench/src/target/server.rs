@@ -193,4 +193,20 @@ mod tests {
         assert_eq!(outcome(&ask(Kind::Take, 2), &Reply::Integer(2)), Outcome::Code(0));
         assert_eq!(outcome(&ask(Kind::Put, 1), &Reply::Error("MISCONF".to_owned())), Outcome::Aborted);
     }
+
+    #[test]
+    fn a_redis_server_keeps_the_contract_of_stores_where_there_is_one() {
+        let binary = std::path::Path::new("redis-server");
+        if std::process::Command::new(binary).arg("--version").output().is_err() {
+            return;
+        }
+        let directory = tempfile::tempdir().unwrap();
+        let (kind, level) = (crate::args::ServerKind::Redis, logd_engine::DurabilityLevel::Synced);
+        let started = StartedServer::start(kind, binary, directory.path(), level).unwrap();
+        let mut target = ServerStore::new(started.address(), Some(started));
+        assert!(target.describe().contains("appendfsync always"));
+        assert!(target.snapshots().is_some_and(|(_, running)| !running));
+        super::super::test_contract::check(&target);
+        target.close().unwrap();
+    }
 }
