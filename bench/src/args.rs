@@ -1,11 +1,23 @@
 //! The flags of logbench.
 //! Guarantees: what parses is within its bounds, but for combinations, which `VoterArguments::check` refuses.
 //! Must not know: what the flags do.
-//! Next: voter.rs.
+//! Next: args/stores.rs has the other workloads; voter.rs, store.rs and compare.rs run them.
 
+mod compare;
+mod load;
+mod stores;
+
+pub use compare::{
+    CompareArguments, ComparedWorkload, Form, PeerKind, ScenarioArguments, ServerKind, StoreKind, StoreSpec,
+};
+pub use load::LoadArguments;
+pub use stores::{AsbenchArguments, IometerArguments, KvArguments, Phase, QueueArguments};
+
+use crate::measure::Plan;
 use logd_engine::DurabilityLevel;
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::time::Duration;
 
 /// Measures stores under published workloads.
 #[derive(clap::Parser, Debug)]
@@ -24,6 +36,18 @@ pub struct Arguments {
 pub enum Command {
     /// VoltDB's Voter: one small transaction per call, checked against the votes that were accepted.
     Voter(VoterArguments),
+    /// YCSB's core workloads A to F over keys and values.
+    Kv(KvArguments),
+    /// Aerospike's asbench: objects that are read and updated in given shares.
+    Asbench(AsbenchArguments),
+    /// IOmeter: blocks that are read and written at random or in order.
+    Iometer(IometerArguments),
+    /// Store and forward: messages are appended, read and acknowledged, with the uplink up and down.
+    Queue(QueueArguments),
+    /// One workload on several stores, in turns, with ratios.
+    Compare(CompareArguments),
+    /// A scenario file: the command line it holds, and what is added here.
+    Scenario(ScenarioArguments),
 }
 
 const VOTER_EXAMPLES: &str = "Examples:
@@ -88,12 +112,43 @@ pub struct VoterArguments {
     /// Go on with a store that has votes: the totals found at the start are added to those expected at the end.
     #[arg(long)]
     pub keep: bool,
+    /// A variant of VoltDB's: sets loop, threads and times as the original of that name has them.
+    #[arg(long, value_enum, conflicts_with_all = ["threads", "connections", "outstanding", "mode"])]
+    pub variant: Option<VoterVariant>,
     /// Also write the report to this file as JSON.
     #[arg(long)]
     pub json: Option<PathBuf>,
+    /// Also write every second's histogram to this file, in HdrHistogram's interval log format.
+    #[arg(long)]
+    pub hlog: Option<PathBuf>,
 }
 
 impl VoterArguments {
+    /// The flags with those of the variant set.
+    pub fn resolved(mut self) -> VoterArguments {
+        let (clients, outstanding) = match self.variant {
+            None => return self,
+            Some(VoterVariant::Async) => (2, 1500),
+            Some(VoterVariant::Sync) => (40, 40),
+            Some(VoterVariant::Simple) => (1, 1),
+        };
+        (self.threads, self.connections, self.outstanding) = (clients, clients, Some(outstanding));
+        self
+    }
+
+    /// How the run is made.
+    pub fn plan(&self) -> Plan {
+        Plan {
+            clients: self.clients(),
+            outstanding: self.outstanding(),
+            rate: self.rate,
+            warmup: Duration::from_secs(self.warmup),
+            duration: Duration::from_secs(self.duration),
+            requests: None,
+            display: Duration::from_secs(self.display),
+        }
+    }
+
     /// Refuses combinations that would measure something else than they say.
     pub fn check(&self) -> Result<(), String> {
         let open = self.mode == Mode::Open;
@@ -177,6 +232,17 @@ pub enum ProcedureForm {
     Watch,
 }
 
+/// Variants of VoltDB's Voter clients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum VoterVariant {
+    /// AsyncBenchmark: a few threads, up to 1500 calls outstanding.
+    Async,
+    /// SyncBenchmark: 40 threads, each waiting for its call.
+    Sync,
+    /// SimpleBenchmark: one thread that waits for its call.
+    Simple,
+}
+
 /// Which loop drives the calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Mode {
@@ -193,7 +259,7 @@ mod tests {
 
     fn voter(flags: &[&str]) -> VoterArguments {
         let words = ["logbench", "voter"].iter().chain(flags);
-        let Command::Voter(voter) = Arguments::try_parse_from(words).unwrap().command;
+        let Command::Voter(voter) = Arguments::try_parse_from(words).unwrap().command else { panic!("voter") };
         voter
     }
 
@@ -211,6 +277,14 @@ mod tests {
         assert_eq!((voter.duration, voter.warmup, voter.display), (20, 2, 5));
         assert_eq!((voter.contestants, voter.max_votes), (6, 2));
         assert_eq!(voter.check(), Ok(()));
+    }
+
+    #[test]
+    fn a_variant_sets_threads_and_calls_outstanding() {
+        let plan = |variant: &str| voter(&["--variant", variant]).resolved().plan();
+        assert_eq!((plan("sync").clients, plan("sync").outstanding), (40, 40));
+        assert_eq!((plan("simple").clients, plan("simple").outstanding), (1, 1));
+        assert_eq!(plan("async").outstanding, 1500);
     }
 
     #[test]

@@ -56,6 +56,8 @@ pub struct Timeline {
 pub struct Measures {
     /// Latencies of measured requests.
     pub latencies: Latencies,
+    /// The same by class of request; as many as were seen.
+    pub classes: Vec<Latencies>,
     /// Latencies since the last line.
     pub recent: Latencies,
     /// Errors since the last line.
@@ -75,6 +77,7 @@ impl Measures {
     pub fn new() -> Measures {
         Measures {
             latencies: Latencies::new(),
+            classes: Vec::new(),
             recent: Latencies::new(),
             recent_aborted: 0,
             recent_unknown: 0,
@@ -82,6 +85,16 @@ impl Measures {
             sessions_lost: 0,
             not_sent: 0,
         }
+    }
+
+    fn record(&mut self, class: usize, latency: Duration, now: Instant) {
+        self.latencies.record(latency);
+        self.recent.record(latency);
+        while self.classes.len() <= class {
+            self.classes.push(Latencies::new());
+        }
+        self.classes[class].record(latency);
+        self.last_end = Some(now);
     }
 }
 
@@ -110,6 +123,8 @@ pub struct Driver<'a, W: Workload> {
     pub outstanding_max: usize,
     /// Where the numbers go.
     pub measures: &'a Mutex<Measures>,
+    /// What time it is.
+    pub clock: &'a (dyn Fn() -> Instant + Sync),
 }
 
 /// Opens a session, also again after one was lost.
@@ -119,7 +134,7 @@ impl<W: Workload> Driver<'_, W> {
     /// Runs to the end. Gives the workload back, with what it noted, and the last reason for a lost session.
     pub fn run(mut self, open: &Opener<'_, W::Request>) -> (W, Option<String>) {
         let mut lost = None;
-        while Instant::now() < self.timeline.end {
+        while (self.clock)() < self.timeline.end {
             match open() {
                 Ok(mut session) => match self.run_session(session.as_mut()) {
                     Ok(()) => break,
@@ -140,7 +155,7 @@ impl<W: Workload> Driver<'_, W> {
         let ended = loop {
             let limit = self.fill(session, &mut pending);
             let over = limit.is_none() && pending.is_empty();
-            if over || Instant::now() >= self.timeline.give_up {
+            if over || (self.clock)() >= self.timeline.give_up {
                 break Ok(());
             }
             let polled = session.poll(limit.unwrap_or(WAIT_MAX), &mut done);
@@ -158,7 +173,7 @@ impl<W: Workload> Driver<'_, W> {
     /// room before a reply comes.
     fn fill(&mut self, session: &mut dyn Session<W::Request>, pending: &mut Slots<W::Request>) -> Option<Duration> {
         for _ in 0..BURST {
-            let now = Instant::now();
+            let now = (self.clock)();
             match self.arrivals.next(now) {
                 Arrival::Over => return None,
                 Arrival::Later(at) => return Some(at.duration_since(now).min(WAIT_MAX)),
@@ -177,7 +192,7 @@ impl<W: Workload> Driver<'_, W> {
         if done.is_empty() {
             return;
         }
-        let now = Instant::now();
+        let now = (self.clock)();
         let mut measures = lock(self.measures);
         for Done { token, outcome } in done.drain(..) {
             let Pending { request, due } = pending.take(token).expect("a session ends what was submitted, once");
@@ -188,10 +203,7 @@ impl<W: Workload> Driver<'_, W> {
             }
             match outcome {
                 Outcome::Code(_) => {
-                    let latency = now.saturating_duration_since(due);
-                    measures.latencies.record(latency);
-                    measures.recent.record(latency);
-                    measures.last_end = Some(now);
+                    measures.record(self.workload.class(&request), now.saturating_duration_since(due), now);
                 }
                 Outcome::Aborted => measures.recent_aborted += 1,
                 Outcome::Unknown => measures.recent_unknown += 1,
@@ -281,8 +293,14 @@ mod tests {
         let measures = Mutex::new(Measures::new());
         let give_up = end + Duration::from_secs(5);
         let timeline = Timeline { measure: Instant::now(), end, give_up };
-        let driver =
-            Driver { workload: Numbers(0, Vec::new()), arrivals, timeline, outstanding_max: 4, measures: &measures };
+        let driver = Driver {
+            workload: Numbers(0, Vec::new()),
+            arrivals,
+            timeline,
+            outstanding_max: 4,
+            measures: &measures,
+            clock: &Instant::now,
+        };
         let (numbers, lost) = driver.run(&|| Ok(Box::new(Echo(VecDeque::new(), polls))));
         let measures = lock(&measures).clone();
         (numbers, lost, measures)
@@ -306,5 +324,53 @@ mod tests {
         assert!(unknown >= 1);
         numbers.1.sort_by_key(|(request, _, _)| *request);
         assert!(numbers.1.iter().map(|(request, _, _)| *request).eq(1..=numbers.0));
+    }
+
+    /// Stands still for a while at one poll, as a target that stalls, and otherwise takes a tenth of a millisecond.
+    struct Stalling<'a> {
+        now: &'a Mutex<Instant>,
+        queue: VecDeque<usize>,
+        polls: u64,
+    }
+
+    impl Session<u64> for Stalling<'_> {
+        fn submit(&mut self, token: usize, _request: &u64) {
+            self.queue.push_back(token);
+        }
+        fn poll(&mut self, limit: Duration, done: &mut Vec<Done>) -> Result<(), Lost> {
+            self.polls += 1;
+            let idle = self.queue.is_empty();
+            let step = if self.polls == 100 { Duration::from_secs(1) } else { Duration::from_micros(100) };
+            *self.now.lock().unwrap() += if idle { limit } else { step };
+            done.extend(self.queue.drain(..).map(|token| Done { token, outcome: Outcome::Code(0) }));
+            Ok(())
+        }
+    }
+
+    /// Runs for ten seconds of an invented clock, at 1000 requests a second or closed.
+    fn drive_stalling(open: bool) -> Measures {
+        let start = Instant::now();
+        let now = Mutex::new(start);
+        let end = start + Duration::from_secs(10);
+        let measures = Mutex::new(Measures::new());
+        let arrivals = if open { Arrivals::open(1000, 0, 1, start, end) } else { Arrivals::Closed { end } };
+        let timeline = Timeline { measure: start, end, give_up: end + Duration::from_secs(5) };
+        let clock = || *now.lock().unwrap();
+        let mut session = Stalling { now: &now, queue: VecDeque::new(), polls: 0 };
+        let workload = Numbers(0, Vec::new());
+        let outstanding_max = if open { 4000 } else { 1 };
+        let mut driver = Driver { workload, arrivals, timeline, outstanding_max, measures: &measures, clock: &clock };
+        driver.run_session(&mut session).unwrap();
+        measures.into_inner().unwrap()
+    }
+
+    #[test]
+    fn a_stall_shows_in_all_requests_that_were_due_in_it_and_only_in_the_open_loop() {
+        let open = drive_stalling(true);
+        assert_eq!(open.latencies.count(), 10_000);
+        let late = 100.0 - open.latencies.percent_below_ms(10.0);
+        assert!((9.0..11.0).contains(&late), "a tenth of all was due in the stall, {late} % are late");
+        let closed = drive_stalling(false);
+        assert!(closed.latencies.percent_below_ms(10.0) > 99.9 && closed.latencies.max_ms() > 990.0);
     }
 }

@@ -1,8 +1,9 @@
 //! What a number depends on besides the code: machine, kernel, file system, commit, command line.
 //! Guarantees: what cannot be found out is "unknown", never an error.
 //! Must not know: workloads.
-//! Next: report.rs prints it.
+//! Next: report/ prints it.
 
+use crate::device::Device;
 use serde::Serialize;
 use std::fs;
 use std::path::Path;
@@ -25,6 +26,8 @@ pub struct Environment {
     pub kernel: String,
     /// File system and device under the store, or under the current directory for servers.
     pub file_system: String,
+    /// Block device below it: its cache decides what a sync costs.
+    pub device: String,
     /// Commit of the source tree.
     pub commit: String,
     /// Whether the build was optimised.
@@ -45,17 +48,23 @@ impl Environment {
             load: word("/proc/loadavg"),
             kernel: format!("{} {}", system.sysname().to_string_lossy(), system.release().to_string_lossy()),
             file_system: file_system(directory).unwrap_or_else(unknown),
+            device: Device::under(directory).map_or_else(unknown, |device| device.about()),
             commit: commit().unwrap_or_else(unknown),
             release: !cfg!(debug_assertions),
             command_line: std::env::args().collect::<Vec<_>>().join(" "),
         }
     }
 
+    /// One line for the head of a log.
+    pub fn comment(&self) -> String {
+        format!("logbench at commit {}, {}: {}", self.commit, self.kernel, self.command_line)
+    }
+
     /// The lines at the head of a report.
     pub fn text(&self) -> String {
         let build = if self.release { "release build" } else { "DEBUG BUILD, not for comparison" };
         format!(
-            "Machine      {} x {}, {} MiB, governor {}, load {}\nKernel       {}\nFile system  {}\nCommit       {} ({build})\nCommand      {}\n",
+            "Machine      {} x {}, {} MiB, governor {}, load {}\nKernel       {}\nFile system  {}\nDevice       {}\nCommit       {} ({build})\nCommand      {}\n",
             self.processors,
             self.processor,
             self.memory_mib,
@@ -63,6 +72,7 @@ impl Environment {
             self.load,
             self.kernel,
             self.file_system,
+            self.device,
             self.commit,
             self.command_line,
         )
@@ -133,7 +143,7 @@ mod tests {
     #[test]
     fn the_head_of_a_report_names_machine_and_commit() {
         let text = Environment::read(Path::new(".")).text();
-        for word in ["Machine", "Kernel", "File system", "Commit", "Command"] {
+        for word in ["Machine", "Kernel", "File system", "Device", "Commit", "Command"] {
             assert!(text.contains(word), "{word}");
         }
     }

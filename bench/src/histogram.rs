@@ -1,7 +1,7 @@
 //! Latencies in bounded space.
 //! Guarantees: three significant digits from one microsecond to an hour; nothing is dropped, what is longer counts as an hour.
 //! Must not know: what took so long.
-//! Next: report.rs prints it.
+//! Next: report.rs prints it; hlog.rs writes it for other programs.
 
 use hdrhistogram::Histogram;
 use std::time::Duration;
@@ -56,6 +56,19 @@ impl Latencies {
     /// Longest in milliseconds.
     pub fn max_ms(&self) -> f64 {
         self.histogram.max() as f64 / 1e6
+    }
+
+    /// The share that took less than so many milliseconds, in percent; 100 if there is none.
+    pub fn percent_below_ms(&self, ms: f64) -> f64 {
+        if self.count() == 0 {
+            return 100.0;
+        }
+        self.histogram.count_between(0, (ms * 1e6) as u64 - 1) as f64 * 100.0 / self.count() as f64
+    }
+
+    /// The histogram itself, for writers of other forms.
+    pub fn histogram(&self) -> &Histogram<u64> {
+        &self.histogram
     }
 
     /// Counts of buckets whose upper ends are 1, 2 and 5 times the powers of ten, from the first to the last one with any.

@@ -89,6 +89,12 @@ impl VoterTarget for EmbeddedTarget {
         }))
     }
 
+    fn snapshots(&self) -> Option<(u64, bool)> {
+        let snapshots = self.db.stats().snapshots;
+        let newest = snapshots.rows.iter().map(|row| row.start_millis).max().unwrap_or(0);
+        Some((newest, snapshots.running))
+    }
+
     fn close(&self) -> Result<(), TargetError> {
         Ok(self.db.close()?)
     }

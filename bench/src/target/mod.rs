@@ -1,16 +1,25 @@
-//! What a Voter target can do. The same workload runs into the library or any RESP server.
+//! What a Voter target can do, and the way to all other targets. The same workload runs into each of them.
 //! Guarantees: a session counts a vote as done only when the target said so at the level it was asked for.
 //! Must not know: when calls start, what becomes of the counts.
-//! Next: embedded.rs is the library; resp.rs, watch.rs and wire.rs are servers.
+//! Next: for Voter embedded.rs is the library, resp.rs, watch.rs and wire.rs are servers; store.rs is for the rest.
 
+mod choose;
+mod direct;
 mod embedded;
+mod library;
+mod peers;
 mod replies;
 mod resp;
+mod server;
+mod started;
+mod store;
 mod watch;
 mod wire;
 
+pub use choose::open;
 pub use embedded::EmbeddedTarget;
 pub use resp::ServerTarget;
+pub use store::{StoreOptions, StoreTarget};
 
 use crate::driver::{Lost, Session};
 use crate::workload::calls::Vote;
@@ -51,6 +60,17 @@ pub enum TargetError {
     /// The library refused.
     #[error("failed to use the embedded store: {0}")]
     Engine(#[from] logd_engine::Error),
+    /// Another library failed.
+    #[error("the peer failed: {0}")]
+    Peer(#[from] direct::PeerError),
+    /// This build does not have it.
+    #[error("{store} is not in this build: cargo build --release -p logd-bench --features {feature}")]
+    NotBuilt {
+        /// Which.
+        store: &'static str,
+        /// What would bring it.
+        feature: &'static str,
+    },
 }
 
 /// A store that can run Voter.
@@ -63,6 +83,13 @@ pub trait VoterTarget: Sync {
     fn totals(&self, contestants: u32) -> Result<Totals, TargetError>;
     /// A session for one thread, to be made in it. `max_votes`: what one phone may cast.
     fn session(&self, max_votes: u64) -> Result<Box<dyn Session<Vote>>, TargetError>;
+    /// Snapshots finished so far and whether one is being written, if it can tell.
+    fn snapshots(&self) -> Option<(u64, bool)> {
+        None
+    }
     /// Ends the use of the target in good order.
     fn close(&self) -> Result<(), TargetError>;
 }
+
+#[cfg(test)]
+mod test_contract;

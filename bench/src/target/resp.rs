@@ -15,7 +15,8 @@ use crate::workload::votes::{ContestantTotal, Totals};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-const REPLY_LIMIT: Duration = Duration::from_secs(60);
+/// How long an answer outside of measurements may take.
+pub const REPLY_LIMIT: Duration = Duration::from_secs(60);
 /// How long a server that went away may take to come back before the check gives up.
 const RETURN_LIMIT: Duration = Duration::from_secs(30);
 
@@ -42,16 +43,8 @@ impl ServerTarget {
         ServerTarget { address, form }
     }
 
-    fn place(&self) -> String {
-        match &self.address {
-            TargetAddress::Embedded => "embedded".to_owned(),
-            TargetAddress::Tcp(host) => format!("redis://{host}"),
-            TargetAddress::Unix(path) => format!("unix:{}", path.display()),
-        }
-    }
-
     fn connect(&self) -> Result<Wire, TargetError> {
-        Wire::connect(&self.address).map_err(|source| TargetError::Reach { place: self.place(), source })
+        Wire::connect(&self.address).map_err(|source| TargetError::Reach { place: place(&self.address), source })
     }
 
     /// Connects, waiting for a server that is being restarted.
@@ -94,6 +87,15 @@ impl ServerTarget {
     }
 }
 
+/// An address as the user writes it.
+pub fn place(address: &TargetAddress) -> String {
+    match address {
+        TargetAddress::Embedded => "embedded".to_owned(),
+        TargetAddress::Tcp(host) => format!("redis://{host}"),
+        TargetAddress::Unix(path) => format!("unix:{}", path.display()),
+    }
+}
+
 fn count(wire: &mut Wire, key: &str) -> Result<u64, TargetError> {
     match wire.ask(&[b"GET", key.as_bytes()], REPLY_LIMIT)? {
         Reply::Null => Ok(0),
@@ -119,7 +121,7 @@ impl VoterTarget for ServerTarget {
             ProcedureForm::Watch => "WATCH, MULTI and EXEC",
         };
         let about = self.connect().ok().map(|mut wire| about(&mut wire)).unwrap_or_default();
-        format!("{} by {form}{about}", self.place())
+        format!("{} by {form}{about}", place(&self.address))
     }
 
     fn prepare(&self, contestants: u32) -> Result<(), TargetError> {
@@ -168,7 +170,7 @@ impl VoterTarget for ServerTarget {
 }
 
 /// Name, version and durability of the server, as far as it tells.
-fn about(wire: &mut Wire) -> String {
+pub fn about(wire: &mut Wire) -> String {
     let mut about = String::new();
     let info = wire.ask(&[b"INFO", b"server"], REPLY_LIMIT).ok().and_then(|reply| reply.text()).unwrap_or_default();
     let told = ["server_name", "logd_version", "valkey_version", "redis_version"];

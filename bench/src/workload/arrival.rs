@@ -25,6 +25,11 @@ pub enum Arrivals {
         /// No start from here on.
         end: Instant,
     },
+    /// Whenever there is room, so many times.
+    Counted {
+        /// Starts left.
+        left: u64,
+    },
     /// At a fixed rate.
     Open {
         /// The first start.
@@ -56,6 +61,8 @@ impl Arrivals {
                     Arrival::Over
                 }
             }
+            Arrivals::Counted { left: 0 } => Arrival::Over,
+            Arrivals::Counted { .. } => Arrival::Due(now),
             Arrivals::Open { first, interval_ns, count, end } => {
                 let due = first + Duration::from_nanos((interval_ns * count as f64) as u64);
                 match due {
@@ -69,8 +76,10 @@ impl Arrivals {
 
     /// Takes the start that `next` said was due.
     pub fn take(&mut self) {
-        if let Arrivals::Open { count, .. } = self {
-            *count += 1;
+        match self {
+            Arrivals::Open { count, .. } => *count += 1,
+            Arrivals::Counted { left } => *left = left.saturating_sub(1),
+            Arrivals::Closed { .. } => {}
         }
     }
 
@@ -78,6 +87,7 @@ impl Arrivals {
     pub fn missed(&self) -> u64 {
         match *self {
             Arrivals::Closed { .. } => 0,
+            Arrivals::Counted { left } => left,
             Arrivals::Open { first, interval_ns, count, end } => {
                 let all = (end.saturating_duration_since(first).as_nanos() as f64 / interval_ns).ceil() as u64;
                 all.saturating_sub(count)
@@ -117,5 +127,8 @@ mod tests {
         (0..2).for_each(|_| arrivals.take());
         assert_eq!(arrivals.next(start + Duration::from_secs(9)), Arrival::Over);
         assert_eq!(Arrivals::Closed { end: start }.next(start), Arrival::Over);
+        let mut counted = Arrivals::Counted { left: 1 };
+        counted.take();
+        assert_eq!((counted.next(start), counted.missed()), (Arrival::Over, 0));
     }
 }

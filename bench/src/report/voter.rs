@@ -1,88 +1,15 @@
 //! Prints a Voter run in VoltDB's order, so that numbers can be set side by side, and writes it as JSON.
 //! Guarantees: the same numbers in both; every percentile comes from the measured time only.
 //! Must not know: how the run was made.
-//! Next: voter.rs fills `Report`.
+//! Next: ../voter.rs fills `Report`.
 
+use super::{Interval, LatencyReport, Mark, Percentile, Second};
 use crate::env::Environment;
-use crate::histogram::Latencies;
 use crate::workload::votes::{Calls, Check, ContestantTotal, Totals};
 use serde::Serialize;
 use std::fmt::Write;
 
-/// Percentiles of the final report.
-pub const PERCENTS: [f64; 9] = [10.0, 25.0, 50.0, 75.0, 90.0, 95.0, 99.0, 99.5, 99.9];
 const RULE: &str = "--------------------------------------------------------------------------------";
-
-/// One periodic line.
-#[derive(Clone, Debug, Serialize)]
-pub struct Interval {
-    /// Time of day, UTC.
-    pub at: String,
-    /// Calls a second.
-    pub throughput: f64,
-    /// Calls answered with an error.
-    pub aborted: u64,
-    /// Calls without a reply.
-    pub failures: u64,
-    /// Mean latency.
-    pub mean_ms: f64,
-    /// 95th percentile.
-    pub p95_ms: f64,
-}
-
-impl Interval {
-    /// The line, in VoltDB's form.
-    pub fn line(&self) -> String {
-        format!(
-            "{} Throughput {:.0}/s, Aborts/Failures {}/{}, Avg/95% Latency {:.2}/{:.2}ms",
-            self.at, self.throughput, self.aborted, self.failures, self.mean_ms, self.p95_ms
-        )
-    }
-}
-
-/// `HH:MM:SS` of a time in seconds since the epoch, UTC.
-pub fn time_of_day(epoch_seconds: u64) -> String {
-    let of_day = epoch_seconds % 86_400;
-    format!("{:02}:{:02}:{:02}", of_day / 3600, of_day / 60 % 60, of_day % 60)
-}
-
-/// A latency percentile.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct Percentile {
-    /// Which.
-    pub percent: f64,
-    /// Milliseconds.
-    pub ms: f64,
-}
-
-/// Latencies of the measured time.
-#[derive(Clone, Debug, Serialize)]
-pub struct LatencyReport {
-    /// Mean.
-    pub mean_ms: f64,
-    /// Longest.
-    pub max_ms: f64,
-    /// Percentiles.
-    pub percentiles: Vec<Percentile>,
-    /// Upper end of each bucket in milliseconds, and its count.
-    pub buckets: Vec<(f64, u64)>,
-    #[serde(skip)]
-    text: String,
-}
-
-impl LatencyReport {
-    /// Reads latencies off.
-    pub fn of(latencies: &Latencies) -> LatencyReport {
-        let percentiles = PERCENTS.map(|percent| Percentile { percent, ms: latencies.percentile_ms(percent) });
-        LatencyReport {
-            mean_ms: latencies.mean_ms(),
-            max_ms: latencies.max_ms(),
-            percentiles: percentiles.to_vec(),
-            buckets: latencies.buckets(),
-            text: latencies.text(),
-        }
-    }
-}
 
 /// A finished run.
 #[derive(Clone, Debug, Serialize)]
@@ -117,6 +44,10 @@ pub struct Report {
     pub latency: LatencyReport,
     /// The periodic lines.
     pub intervals: Vec<Interval>,
+    /// Every second.
+    pub series: Vec<Second>,
+    /// Snapshots in the measured time.
+    pub marks: Vec<Mark>,
     /// Whether the totals agree with the accepted votes.
     pub check: Check,
 }
@@ -134,7 +65,8 @@ impl Report {
         writeln!(text, "{RULE}\n Performance, {}\n{RULE}\n", self.arrivals)?;
         writeln!(text, "Average throughput:            {:>11.0} calls/s over {:.1} s", self.throughput, self.seconds)?;
         writeln!(text, "Average latency:               {:>11.3} ms", self.latency.mean_ms)?;
-        for Percentile { percent, ms } in &self.latency.percentiles {
+        let known = self.latency.percentiles.iter().filter(|one| one.percent <= 99.9);
+        for Percentile { percent, ms } in known {
             writeln!(text, "{:<31}{ms:>11.3} ms", format!("{percent}th percentile latency:"))?;
         }
         writeln!(text, "Longest latency:               {:>11.3} ms\n", self.latency.max_ms)?;
@@ -193,23 +125,5 @@ impl Report {
     pub fn set_totals(&mut self, mut totals: Totals) {
         totals.sort();
         self.contestants = totals.contestants;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_periodic_line_has_the_known_form() {
-        let interval = Interval {
-            at: time_of_day(86_400 + 3_723),
-            throughput: 1234.6,
-            aborted: 1,
-            failures: 2,
-            mean_ms: 0.5,
-            p95_ms: 1.25,
-        };
-        assert_eq!(interval.line(), "01:02:03 Throughput 1235/s, Aborts/Failures 1/2, Avg/95% Latency 0.50/1.25ms");
     }
 }
