@@ -6,7 +6,10 @@
 pub mod command;
 pub mod daemon;
 pub mod directory;
+pub mod exchange;
+pub mod fresh;
 pub mod json;
+pub mod load;
 pub mod moment;
 pub mod place;
 pub mod progress;

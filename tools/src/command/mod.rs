@@ -6,12 +6,15 @@
 mod digest;
 mod dump;
 mod effect_text;
+mod export;
+mod import;
 mod replay;
 mod stats;
 mod verify;
 
 use crate::daemon::DaemonError;
 use crate::directory;
+use crate::exchange::input::InputError;
 use crate::place::Place;
 use crate::render::Output;
 use crate::store::Store;
@@ -62,6 +65,10 @@ pub enum Command {
     Digest(digest::Arguments),
     /// Print counters of a daemon, or what the files of a directory tell.
     Stats(stats::Arguments),
+    /// Take over the data of a Redis or Valkey server from its RDB or AOF files.
+    Import(import::Arguments),
+    /// Give all data as RESP commands, as JSON lines or as an RDB file.
+    Export(export::Arguments),
 }
 
 /// Why a command could not be done.
@@ -89,6 +96,15 @@ pub enum ToolError {
         /// What is wrong with it.
         reason: String,
     },
+    /// A file of another store is damaged.
+    #[error("failed to read {0}")]
+    Input(#[from] InputError),
+    /// A file of our own cannot be read or written.
+    #[error("{0}")]
+    Io(String),
+    /// Some of it has no place in a logd store.
+    #[error("{0}")]
+    Unsupported(String),
     /// It cannot be done as asked.
     #[error("{0}")]
     Usage(String),
@@ -104,10 +120,10 @@ impl ToolError {
     /// The exit code that goes with it.
     pub fn exit_code(&self) -> u8 {
         match self {
-            ToolError::Engine(Error::Corrupt(_)) | ToolError::Replay { .. } => EXIT_CORRUPT,
+            ToolError::Engine(Error::Corrupt(_)) | ToolError::Replay { .. } | ToolError::Input(_) => EXIT_CORRUPT,
             ToolError::NotAStore { .. } => EXIT_NOT_A_STORE,
             ToolError::Usage(_) => EXIT_USAGE,
-            ToolError::Engine(_) | ToolError::Daemon(_) => EXIT_FAILED,
+            ToolError::Engine(_) | ToolError::Daemon(_) | ToolError::Io(_) | ToolError::Unsupported(_) => EXIT_FAILED,
         }
     }
 }
@@ -120,6 +136,8 @@ pub fn run(command: &Command, output: &Output) -> Result<u8, ToolError> {
         Command::Replay(arguments) => replay::run(arguments, output),
         Command::Digest(arguments) => digest::run(arguments, output),
         Command::Stats(arguments) => stats::run(arguments, output),
+        Command::Import(arguments) => import::run(arguments, output),
+        Command::Export(arguments) => export::run(arguments, output),
     }
 }
 

@@ -92,7 +92,7 @@ fn of_reply(reply: &Reply) -> Result<Report, DaemonError> {
                 }
             }
         }
-        Reply::Integer(_) | Reply::Null => {}
+        Reply::Integer(_) | Reply::Null | Reply::Bytes(_) => {}
     }
     if report.order.is_empty() {
         return Err(DaemonError::Unexpected { command: COMMAND.to_owned(), reply: format!("{reply:?}") });
@@ -111,6 +111,7 @@ fn value_of(reply: &Reply) -> Value {
     match reply {
         Reply::Integer(number) => json!(number),
         Reply::Null => Value::Null,
+        Reply::Bytes(bytes) => json!(String::from_utf8_lossy(bytes)),
         Reply::Array(items) => Value::Array(items.iter().map(value_of).collect()),
         Reply::Text(text) => match text.parse::<i64>() {
             // Text that would print differently as a number, as "007", stays text.
