@@ -55,13 +55,17 @@ impl Fresh {
         &self.staging
     }
 
+    /// The directory in which it will stand.
+    pub fn parent(&self) -> &Path {
+        self.target.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+    }
+
     /// Gives it its name.
     pub fn finish(mut self) -> Result<(), ToolError> {
         let rename = || -> io::Result<()> {
             sync_directory(&self.staging)?;
             fs::rename(&self.staging, &self.target)?;
-            let parent = self.target.parent().filter(|parent| !parent.as_os_str().is_empty());
-            sync_directory(parent.unwrap_or(Path::new(".")))
+            sync_directory(self.parent())
         };
         rename().map_err(|error| failed("name", &self.target, &error))?;
         self.finished = true;

@@ -3,6 +3,7 @@
 //! Must not know: how the engine keeps what it decoded.
 //! Next: command/ has a file for each command; store.rs is what they read; directory.rs reads it.
 
+pub mod backup;
 pub mod command;
 pub mod daemon;
 pub mod directory;
@@ -14,11 +15,20 @@ pub mod moment;
 pub mod place;
 pub mod progress;
 pub mod render;
+pub mod rewrite;
 pub mod state;
 pub mod store;
 
 use clap::Parser;
+use logd_engine::core::Procedures;
 use std::process::ExitCode;
+
+/// The same with procedures of a program's own: a log in which calls of them stand can be replayed by it alone. The main program
+/// of such a tool is one line, `logd_tools::main_with(my_procedures())`.
+pub fn main_with(procedures: Procedures) -> ExitCode {
+    directory::set_procedures(procedures);
+    main()
+}
 
 /// Parses the command line and runs it.
 pub fn main() -> ExitCode {

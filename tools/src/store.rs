@@ -23,6 +23,8 @@ pub struct ManifestFacts {
     pub segment_bytes: u64,
     /// Its number of shards.
     pub shards: u64,
+    /// Engine time when it was written.
+    pub time_millis: u64,
     /// An LSN that is known to be on stable storage.
     pub lsn_proof: u64,
     /// Where the log ends, if the store was closed in good order.
@@ -317,6 +319,7 @@ pub(crate) mod fake {
                     bytes: 4096,
                     sequence: lsn,
                     first_lsn: Lsn(lsn),
+                    time_millis: lsn * 1000,
                     wall_millis: lsn * 1000,
                     frames: vec![frame],
                     ..BatchFacts::default()

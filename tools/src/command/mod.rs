@@ -3,12 +3,14 @@
 //! Must not know: how a command does its work.
 //! Next: one file for each command.
 
+mod backup;
 mod digest;
 mod dump;
 mod effect_text;
 mod export;
 mod import;
 mod replay;
+mod restore;
 mod stats;
 mod verify;
 
@@ -65,6 +67,10 @@ pub enum Command {
     Digest(digest::Arguments),
     /// Print counters of a daemon, or what the files of a directory tell.
     Stats(stats::Arguments),
+    /// Copy a store while it is in use, to a directory or a stream; again into the same directory: what is new.
+    Backup(backup::Arguments),
+    /// Make a store of a backup, as of its end or of any point within it.
+    Restore(restore::Arguments),
     /// Take over the data of a Redis or Valkey server from its RDB or AOF files.
     Import(import::Arguments),
     /// Give all data as RESP commands, as JSON lines or as an RDB file.
@@ -99,6 +105,12 @@ pub enum ToolError {
     /// A file of another store is damaged.
     #[error("failed to read {0}")]
     Input(#[from] InputError),
+    /// A backup or export is damaged.
+    #[error("damaged: {0}")]
+    Damaged(String),
+    /// The store changed faster than it was copied.
+    #[error("the store retired files while they were copied: {0}; run it again")]
+    Overtaken(String),
     /// A file of our own cannot be read or written.
     #[error("{0}")]
     Io(String),
@@ -120,10 +132,10 @@ impl ToolError {
     /// The exit code that goes with it.
     pub fn exit_code(&self) -> u8 {
         match self {
-            ToolError::Engine(Error::Corrupt(_)) | ToolError::Replay { .. } | ToolError::Input(_) => EXIT_CORRUPT,
+            ToolError::Engine(Error::Corrupt(_)) | ToolError::Replay { .. } | ToolError::Input(_) | ToolError::Damaged(_) => EXIT_CORRUPT,
             ToolError::NotAStore { .. } => EXIT_NOT_A_STORE,
             ToolError::Usage(_) => EXIT_USAGE,
-            ToolError::Engine(_) | ToolError::Daemon(_) | ToolError::Io(_) | ToolError::Unsupported(_) => EXIT_FAILED,
+            ToolError::Engine(_) | ToolError::Daemon(_) | ToolError::Io(_) | ToolError::Overtaken(_) | ToolError::Unsupported(_) => EXIT_FAILED,
         }
     }
 }
@@ -136,6 +148,8 @@ pub fn run(command: &Command, output: &Output) -> Result<u8, ToolError> {
         Command::Replay(arguments) => replay::run(arguments, output),
         Command::Digest(arguments) => digest::run(arguments, output),
         Command::Stats(arguments) => stats::run(arguments, output),
+        Command::Backup(arguments) => backup::run(arguments, output),
+        Command::Restore(arguments) => restore::run(arguments, output),
         Command::Import(arguments) => import::run(arguments, output),
         Command::Export(arguments) => export::run(arguments, output),
     }

@@ -10,10 +10,9 @@ use crate::place::Place;
 use crate::render::Output;
 use crate::state::{Limit, State, rebuild};
 use logd_engine::core::StateView;
-use logd_engine::units::{Lsn, Millis};
-use logd_engine::{Db, Options, Scope};
+use logd_engine::units::Lsn;
 use serde::Serialize;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 const EXAMPLES: &str = "Examples:
   logctl replay /var/lib/logd                                          digest and rate
@@ -79,7 +78,7 @@ struct Report {
 /// Runs it.
 pub fn run(arguments: &Arguments, output: &Output) -> Result<u8, ToolError> {
     if let Some(into) = &arguments.into {
-        check_empty(into)?;
+        crate::fresh::check_empty(into)?;
     }
     let mut store = open(directory_of(&arguments.place)?, output)?;
     let limit = match (arguments.to_lsn, arguments.to_time) {
@@ -92,7 +91,7 @@ pub fn run(arguments: &Arguments, output: &Output) -> Result<u8, ToolError> {
     let mut report = report(&state, &view, arguments.check.as_deref());
     report.place = store.place();
     if let Some(into) = &arguments.into {
-        write_store(&view, into, &report.digest)?;
+        crate::rewrite::rewrite(&view, into)?;
         report.into = Some(into.clone());
     }
     output.result(&report, text);
@@ -142,63 +141,6 @@ fn text(report: &Report) -> String {
     text
 }
 
-fn check_empty(into: &Path) -> Result<(), ToolError> {
-    match std::fs::read_dir(into).map(|mut listed| listed.next().is_none()) {
-        Ok(true) => Ok(()),
-        Ok(false) => Err(ToolError::Usage(format!("{} is not empty", into.display()))),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(ToolError::Usage(format!("{} cannot be looked into: {error}", into.display()))),
-    }
-}
-
-/// Writes all records as a new store, takes a checkpoint, and compares the digest of what was written.
-fn write_store(view: &StateView, into: &Path, digest: &str) -> Result<(), ToolError> {
-    let db = Db::open(into, Options::default())?;
-    let mut keyspaces = Vec::new();
-    for definition in &view.catalog.keyspaces {
-        keyspaces.push(db.keyspace(&definition.name, definition.options)?);
-    }
-    let mut group = Vec::new();
-    let mut group_bytes = 0;
-    let mut result = Ok(());
-    view.visit_all(&mut |keyspace, key, entry| {
-        group_bytes += key.len() + entry.value.len();
-        group.push((keyspaces[usize::from(keyspace)], key.to_vec(), entry.value.to_vec(), entry.expiry_millis));
-        if result.is_ok() && (group.len() >= RECORDS_PER_COMMAND || group_bytes >= BYTES_PER_COMMAND) {
-            result = write_group(&db, &group);
-            group.clear();
-            group_bytes = 0;
-        }
-    });
-    result?;
-    write_group(&db, &group)?;
-    db.checkpoint()?;
-    let (_, written) = db.digest();
-    db.close()?;
-    let written = written.to_string();
-    if written != digest {
-        return Err(ToolError::Usage(format!(
-            "the store written to {} has digest {written}, not {digest}",
-            into.display()
-        )));
-    }
-    Ok(())
-}
-
-type Owned = (logd_engine::Keyspace, Vec<u8>, Vec<u8>, u64);
-
-fn write_group(db: &Db, group: &[Owned]) -> Result<(), ToolError> {
-    let keys: Vec<(logd_engine::Keyspace, &[u8])> =
-        group.iter().map(|(keyspace, key, ..)| (*keyspace, &key[..])).collect();
-    db.transact(Scope::Keys(&keys), Some(logd_engine::DurabilityLevel::Accepted), |transaction| {
-        group.iter().try_for_each(|(keyspace, key, value, expiry_millis)| {
-            let expiry = (*expiry_millis != 0).then_some(Millis(*expiry_millis));
-            transaction.put(*keyspace, key, value, expiry)
-        })
-    })?;
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -208,14 +150,5 @@ mod tests {
         assert_eq!(parse_digest("0123456789ABCDEF0123456789abcdef").unwrap(), "0123456789abcdef0123456789abcdef");
         assert!(parse_digest("0123").is_err());
         assert!(parse_digest("0123456789abcdef0123456789abcdeg").is_err());
-    }
-
-    #[test]
-    fn a_new_store_goes_only_where_nothing_is() {
-        let directory = tempfile::tempdir().unwrap();
-        assert!(check_empty(directory.path()).is_ok());
-        assert!(check_empty(&directory.path().join("new")).is_ok());
-        std::fs::write(directory.path().join("file"), b"x").unwrap();
-        assert_eq!(check_empty(directory.path()).unwrap_err().exit_code(), 64);
     }
 }
