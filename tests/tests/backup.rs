@@ -156,7 +156,8 @@ fn a_backup_goes_through_a_pipe_and_a_stream_cut_short_is_refused() {
     let file = directory.path().join("backup.tar");
     let mut done = [0; 2];
     let note = load_and_note(&daemon, &[1, 2], &mut done, Duration::from_millis(900), || ());
-    let sent = Command::new(program("logctl")).args(["backup", text(&store), "-"]).stderr(Stdio::null()).output().unwrap();
+    let sent =
+        Command::new(program("logctl")).args(["backup", text(&store), "-"]).stderr(Stdio::null()).output().unwrap();
     assert!(sent.status.success());
     daemon.kill();
     fs::write(&file, &sent.stdout).unwrap();
@@ -188,7 +189,8 @@ fn a_damaged_or_incomplete_backup_is_refused_by_name() {
         let output = run("logctl", &["restore", text(&backup), text(&directory.path().join(target))]);
         (output.status.code().unwrap(), String::from_utf8_lossy(&output.stderr).into_owned())
     };
-    let files = |name: &str| -> Vec<_> { fs::read_dir(backup.join(name)).unwrap().map(|file| file.unwrap().path()).collect() };
+    let files =
+        |name: &str| -> Vec<_> { fs::read_dir(backup.join(name)).unwrap().map(|file| file.unwrap().path()).collect() };
     for path in files("snapshot").into_iter().chain(files("log")) {
         let whole = fs::read(&path).unwrap();
         let mut damaged = whole.clone();

@@ -4,6 +4,7 @@
 //! Next: fresh.rs makes the directory and the clock.
 
 use crate::command::ToolError;
+use crate::filter::Filter;
 use crate::fresh::{self, Fresh, PastClock};
 use crate::progress::Progress;
 use logd_engine::core::StateView;
@@ -19,16 +20,16 @@ const BYTES_PER_COMMAND: usize = 128 << 10;
 
 type Owned = (Keyspace, Vec<u8>, Vec<u8>, u64);
 
-/// Writes all records to a directory where nothing is.
-pub fn rewrite(view: &StateView, into: &Path) -> Result<(), ToolError> {
+/// Writes the records that a filter takes to a directory where nothing is.
+pub fn rewrite(view: &StateView, into: &Path, filter: &Filter) -> Result<(), ToolError> {
     let fresh = Fresh::begin(into)?;
-    write_store(view, fresh.path())?;
+    write_store(view, fresh.path(), filter)?;
     fresh.finish()
 }
 
-/// Writes all records, takes a checkpoint, and compares the digest of what was written. Records that have come to their end
+/// Writes them, takes a checkpoint, and compares the digest of what was written. Records that have come to their end
 /// are kept, as they are in the state: engine time stands in 1970 meanwhile.
-pub fn write_store(view: &StateView, path: &Path) -> Result<(), ToolError> {
+pub fn write_store(view: &StateView, path: &Path, filter: &Filter) -> Result<(), ToolError> {
     let clock = PastClock::start();
     let db = fresh::make(path, Arc::clone(&clock), |builder| builder)?;
     clock.show_wall();
@@ -38,7 +39,7 @@ pub fn write_store(view: &StateView, path: &Path) -> Result<(), ToolError> {
     }
     let mut progress = Progress::of("write", "records", 0);
     let (mut group, mut group_bytes, mut result) = (Vec::new(), 0, Ok(()));
-    view.visit_all(&mut |keyspace, key, entry| {
+    filter.visit(view, &mut |keyspace, key, entry| {
         group_bytes += key.len() + entry.value.len();
         group.push((keyspaces[usize::from(keyspace)], key.to_vec(), entry.value.to_vec(), entry.expiry_millis));
         if result.is_ok() && (group.len() >= RECORDS_PER_COMMAND || group_bytes >= BYTES_PER_COMMAND) {
@@ -56,9 +57,12 @@ pub fn write_store(view: &StateView, path: &Path) -> Result<(), ToolError> {
     db.close()?;
     drop(db);
     fresh::set_created(path)?;
-    let expected = view.digest();
+    let (_, expected) = filter.digest(view);
     if written != expected {
-        return Err(ToolError::Damaged(format!("{} was written with digest {written}, not {expected}", path.display())));
+        return Err(ToolError::Damaged(format!(
+            "{} was written with digest {written}, not {expected}",
+            path.display()
+        )));
     }
     Ok(())
 }

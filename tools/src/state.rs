@@ -68,7 +68,11 @@ pub fn rebuild_from(
     };
     let load_seconds = began.elapsed().as_secs_f64();
     let mut replay = Replay { rebuild, limit, progress: Progress::new("replay"), calls: Calls::default(), error: None };
-    let walked = store.log(replay.rebuild.last_lsn().next(), &mut replay)?;
+    // What stands behind the limit is not looked at: it may be the damage that one wants to stop before.
+    let walked = match replay.has_reached() {
+        true => WalkEnd::Stopped,
+        false => store.log(replay.rebuild.last_lsn().next(), &mut replay)?,
+    };
     let Replay { rebuild, progress, calls, error, .. } = replay;
     let work = progress.finish();
     if let Some(error) = error {
@@ -219,7 +223,11 @@ impl Replay {
             self.apply_timed(lsn, frame).map_err(|error| replay_error(error, batch, lsn))?;
             self.progress.add(1, frame.len() as u64);
         }
-        Ok(ControlFlow::Continue(()))
+        Ok(if self.has_reached() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+    }
+
+    fn has_reached(&self) -> bool {
+        matches!(self.limit, Limit::Lsn(limit) if self.rebuild.last_lsn() >= limit)
     }
 
     /// Only calls are timed: a clock read costs as much as a small put.
@@ -312,10 +320,32 @@ mod tests {
     }
 
     #[test]
+    fn a_moment_is_of_the_wall_clock_though_snapshots_carry_engine_time() {
+        let mut store = FakeStore::sound();
+        store.lead_millis = 2000;
+        let reference = |lsn: u64| SnapshotReferenceFacts {
+            lsn,
+            file_bytes: 0,
+            digest: String::new(),
+            time_millis: lsn * 1000 - 2000,
+            record_count: 0,
+        };
+        store.manifest = Some(ManifestFacts { snapshots: vec![reference(2), reference(3)], ..Default::default() });
+        let things = KeyspaceDefinition { name: "things".to_owned(), options: KeyspaceOptions::default() };
+        store.catalog.keyspaces.push(things);
+        let state = rebuild(&mut store, Limit::Moment(Moment(2500)), Procedures::new()).unwrap();
+        assert_eq!((state.snapshot_lsn, state.rebuild.last_lsn()), (Some(2), Lsn(2)), "LSN 3 was written at 3000");
+        let state = rebuild(&mut store, Limit::Moment(Moment(3500)), Procedures::new()).unwrap();
+        assert_eq!(state.rebuild.last_lsn(), Lsn(3));
+        assert!(keys_at(&mut store, Limit::Moment(Moment(1500))).contains("reaches back to"));
+    }
+
+    #[test]
     fn damage_behind_the_limit_does_not_matter_and_before_it_does() {
         let mut store = FakeStore::sound();
         store.damage = Some(corrupt("log/1"));
         assert_eq!(keys_at(&mut store, Limit::Lsn(Lsn(2))), "a");
+        assert_eq!(keys_at(&mut store, Limit::Lsn(Lsn(4))), "abc", "the last command before the damage");
         let result = rebuild(&mut store, Limit::End, Procedures::new());
         assert!(matches!(result, Err(ToolError::Engine(Error::Corrupt(_)))));
     }

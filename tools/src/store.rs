@@ -245,6 +245,8 @@ pub(crate) mod fake {
         pub damage: Option<Corrupt>,
         pub end: LogEndFacts,
         pub holder: Option<u32>,
+        /// Wall clock minus engine time.
+        pub lead_millis: u64,
     }
 
     pub fn corrupt(file: &str) -> Corrupt {
@@ -319,7 +321,7 @@ pub(crate) mod fake {
                     bytes: 4096,
                     sequence: lsn,
                     first_lsn: Lsn(lsn),
-                    time_millis: lsn * 1000,
+                    time_millis: (lsn * 1000).saturating_sub(self.lead_millis),
                     wall_millis: lsn * 1000,
                     frames: vec![frame],
                     ..BatchFacts::default()

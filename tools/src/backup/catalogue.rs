@@ -115,7 +115,11 @@ impl Stretch<'_> {
     /// The first point it can be restored to; `None` if it has no start.
     pub fn first_lsn(&self) -> Option<u64> {
         let first = self.segments.first()?;
-        if first.previous_segment == 0 && first.first_lsn == 1 { Some(0) } else { self.snapshots.first().map(|one| one.lsn) }
+        if first.previous_segment == 0 && first.first_lsn == 1 {
+            Some(0)
+        } else {
+            self.snapshots.first().map(|one| one.lsn)
+        }
     }
 
     /// The last point.
@@ -148,7 +152,9 @@ impl Catalogue {
         let version: Version = serde_json::from_slice(bytes).map_err(damaged)?;
         if version.schema != SCHEMA {
             let found = version.schema;
-            return Err(ToolError::Io(format!("{place} has form {found}; this program knows {SCHEMA}: use the newer one")));
+            return Err(ToolError::Io(format!(
+                "{place} has form {found}; this program knows {SCHEMA}: use the newer one"
+            )));
         }
         serde_json::from_slice(bytes).map_err(damaged)
     }

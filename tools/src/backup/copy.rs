@@ -98,13 +98,7 @@ fn clear(incoming: &Path) -> Result<(), ToolError> {
     Ok(())
 }
 
-fn attempt_run(
-    source: &Path,
-    backup: &Path,
-    incoming: &Path,
-    have: &Catalogue,
-    link: bool,
-) -> Result<Done, ToolError> {
+fn attempt_run(source: &Path, backup: &Path, incoming: &Path, have: &Catalogue, link: bool) -> Result<Done, ToolError> {
     let Survey { mut new } = survey(source, have)?;
     let segment_bytes: u64 = new.segments.iter().map(|segment| segment.used_bytes).sum();
     let snapshot_bytes: u64 = new.snapshots.iter().map(|snapshot| snapshot.bytes).sum();
@@ -114,7 +108,11 @@ fn attempt_run(
         let (from, to) = (source.join(&snapshot.file), incoming.join(&snapshot.file));
         // Snapshots are never written again, so that a link is as good as a copy; recycled segments are.
         let is_linked = link && fs::hard_link(&from, &to).is_ok();
-        snapshot.crc = if is_linked { crc_of(&to, snapshot.bytes)? } else { copy(&from, &to, snapshot.bytes, snapshot.bytes, &mut progress)? };
+        snapshot.crc = if is_linked {
+            crc_of(&to, snapshot.bytes)?
+        } else {
+            copy(&from, &to, snapshot.bytes, snapshot.bytes, &mut progress)?
+        };
         done.linked += u64::from(is_linked);
         done.bytes += if is_linked { 0 } else { snapshot.bytes };
     }
@@ -147,11 +145,7 @@ pub fn copy(from: &Path, to: &Path, bytes: u64, bytes_total: u64, progress: &mut
 }
 
 /// Hands out the first bytes of a file in pieces. Gives their CRC-32.
-pub fn pour(
-    from: &Path,
-    bytes: u64,
-    take: &mut dyn FnMut(&[u8]) -> Result<(), ToolError>,
-) -> Result<u32, ToolError> {
+pub fn pour(from: &Path, bytes: u64, take: &mut dyn FnMut(&[u8]) -> Result<(), ToolError>) -> Result<u32, ToolError> {
     let file = match File::open(from) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             return Err(ToolError::Overtaken(format!("{} is gone", from.display())));

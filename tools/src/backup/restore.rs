@@ -8,6 +8,7 @@ use super::catalogue::{Catalogue, FILE, SegmentCopy, SnapshotCopy, Stretch};
 use super::copy::{copy, crc_of, write_manifest};
 use crate::command::ToolError;
 use crate::directory::{self, procedures};
+use crate::filter::Filter;
 use crate::fresh::{Fresh, failed};
 use crate::moment::Moment;
 use crate::progress::Progress;
@@ -87,7 +88,8 @@ fn from_directory(backup: &Path, fresh: Fresh, limit: Limit) -> Result<Restored,
         return Ok(Restored { lsn: stretch.last_lsn(), digest: None, bytes });
     }
     let scratch = scratch(&fresh)?;
-    let segments: Vec<&SegmentCopy> = stretch.segments.iter().copied().filter(|one| begins_within(one, limit)).collect();
+    let segments: Vec<&SegmentCopy> =
+        stretch.segments.iter().copied().filter(|one| begins_within(one, limit)).collect();
     let last_lsn = segments.last().map_or(0, |segment| segment.last_lsn);
     let mut snapshots = stretch.snapshots.clone();
     snapshots.retain(|snapshot| snapshot.lsn <= last_lsn);
@@ -98,7 +100,7 @@ fn from_directory(backup: &Path, fresh: Fresh, limit: Limit) -> Result<Restored,
     // The state is in memory by now, and the disk may be small.
     drop(scratch);
     let view = rebuild.view();
-    write_store(&view, fresh.path())?;
+    write_store(&view, fresh.path(), &Filter::default())?;
     fresh.finish()?;
     Ok(Restored { lsn: view.lsn.0, digest: Some(view.digest().to_string()), bytes })
 }
@@ -125,9 +127,9 @@ fn choose<'s, 'c>(stretches: &'s [Stretch<'c>], limit: Limit) -> Result<&'s Stre
     let reaches_back = |stretch: &&Stretch<'_>| stretch.first_lsn().is_some();
     let chosen = match limit {
         Limit::End => stretches.last().filter(reaches_back),
-        Limit::Lsn(lsn) => stretches.iter().find(|stretch| {
-            stretch.first_lsn().is_some_and(|first| (first..=stretch.last_lsn()).contains(&lsn.0))
-        }),
+        Limit::Lsn(lsn) => stretches
+            .iter()
+            .find(|stretch| stretch.first_lsn().is_some_and(|first| (first..=stretch.last_lsn()).contains(&lsn.0))),
         Limit::Moment(moment) => {
             let has_begun = |stretch: &&Stretch<'_>| stretch.segments.iter().any(|one| one.first_millis <= moment.0);
             stretches.iter().rev().find(has_begun).filter(reaches_back)

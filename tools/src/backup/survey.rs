@@ -43,9 +43,8 @@ pub fn survey(source: &Path, have: &Catalogue) -> Result<Survey, ToolError> {
     }
     let store_id = u128::from_str_radix(&facts.store_id, 16).unwrap_or(0);
     let chain = chain(source, StoreId(store_id.to_le_bytes()))?;
-    let is_held = |header: &&SegmentHeader| {
-        have.segments.iter().any(|held| held.sealed && held.segment == header.segment.0)
-    };
+    let is_held =
+        |header: &&SegmentHeader| have.segments.iter().any(|held| held.sealed && held.segment == header.segment.0);
     let wanted: Vec<&SegmentHeader> = chain.iter().skip_while(is_held).collect();
     let mut spans = Spans::default();
     if let Some(first) = wanted.first() {
@@ -59,7 +58,8 @@ pub fn survey(source: &Path, have: &Catalogue) -> Result<Survey, ToolError> {
         new.segments.push(copy_of(header, span, sealed));
     }
     // The newest is copied again only if it grew.
-    let is_same = |one: &SegmentCopy, held: &SegmentCopy| one.segment == held.segment && one.used_bytes == held.used_bytes;
+    let is_same =
+        |one: &SegmentCopy, held: &SegmentCopy| one.segment == held.segment && one.used_bytes == held.used_bytes;
     new.segments.retain(|one| have.segments.iter().all(|held| !is_same(one, held)));
     Ok(Survey { new })
 }
@@ -187,4 +187,3 @@ fn walk(store: &mut dyn Store, from: Lsn, spans: &mut Spans) -> Result<(), ToolE
     let damage = spans.damage.take().expect("the walk told of the damage");
     Err(ToolError::Engine(damage.into()))
 }
-

@@ -105,7 +105,11 @@ pub fn directory_of(place: &Place) -> Result<PathBuf, ToolError> {
     let reply = daemon.ask(&["CONFIG", "GET", "dir"])?;
     let Reply::Array(items) = &reply else { return Err(unexpected(&reply)) };
     let path = items.get(1).and_then(Reply::text).map(PathBuf::from).ok_or_else(|| unexpected(&reply))?;
-    let path = if path.is_relative() { PathBuf::from(format!("/proc/{}/cwd", process_of(&mut daemon)?)).join(path) } else { path };
+    let path = if path.is_relative() {
+        PathBuf::from(format!("/proc/{}/cwd", process_of(&mut daemon)?)).join(path)
+    } else {
+        path
+    };
     match path.is_dir() {
         true => Ok(path),
         false => Err(ToolError::Io(format!("{} of {place} is not on this machine, or not to be read", path.display()))),

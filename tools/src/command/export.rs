@@ -163,13 +163,14 @@ pub fn visit_records(view: &StateView, visit: &mut dyn FnMut(&Record)) -> u64 {
     left_out
 }
 
-fn database_of(name: &str) -> Option<u64> {
+/// The number of a database by the name of its keyspace.
+pub fn database_of(name: &str) -> Option<u64> {
     let number = name.strip_prefix(DATABASE_PREFIX)?.parse::<u64>().ok()?;
     (format!("{DATABASE_PREFIX}{number}") == name).then_some(number)
 }
 
 /// Asks a server for everything. Gives the number of values that are no strings.
-fn from_server(
+pub fn from_server(
     place: &Place,
     once_only: bool,
     put: &mut dyn FnMut(&Record) -> Result<(), ToolError>,
