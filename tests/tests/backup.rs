@@ -130,6 +130,7 @@ fn a_chosen_second_of_a_history_that_is_all_there_is_restored() {
     let directory = tempfile::tempdir().unwrap();
     let (store, backup) = (directory.path().join("store"), directory.path().join("backup"));
     let daemon = Daemon::start(&store, &["--segment-bytes", "4M", "--checkpoint-log-bytes", "512M"]);
+    daemon.client().call(&["SET", "first", "1"]).unwrap();
     let mut done = [0; 2];
     let busy = Duration::from_millis(400);
     let notes: Vec<Note> = (0..3)

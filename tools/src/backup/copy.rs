@@ -15,7 +15,7 @@ use logd_engine::Error;
 use logd_engine::clock::{Clock, OsClock};
 use logd_engine::digest::Digest;
 use logd_engine::disk::{IoMode, OsStorage, Storage};
-use logd_engine::error::{Corrupt, Refused};
+use logd_engine::error::Corrupt;
 use logd_engine::manifest::{self, Manifest};
 use logd_engine::snapshot::Snapshot;
 use logd_engine::units::Lsn;
@@ -249,7 +249,7 @@ fn take(backup: &Path, incoming: &Path, have: &Catalogue, new: Catalogue) -> Res
     let moved = set_aside(backup, &mut merged)?;
     let stretches = merged.stretches();
     let Some(newest) = stretches.last() else {
-        return Err(Error::from(Refused::Aborted("the store has nothing to back up yet".to_owned())).into());
+        return Err(ToolError::Io("the store has nothing to back up yet: no command was ever written".to_owned()));
     };
     write_manifest(backup, merged.manifest(&newest.segments, &newest.snapshots)?)?;
     merged.write(backup)?;

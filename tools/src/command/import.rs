@@ -92,12 +92,12 @@ pub fn run(arguments: &Arguments, output: &Output) -> Result<u8, ToolError> {
         Place::Directory(path) => {
             let fresh = Fresh::begin(path)?;
             let mut store = Embedded::make(fresh.path())?;
-            import.into_store(&files, &mut store)?;
+            import.fill_store(&files, &mut store)?;
             check_left_out(arguments, &import.report)?;
             store.finish(fresh.path())?;
             fresh.finish()?;
         }
-        place => import.into_server(arguments, &files, place)?,
+        place => import.fill_server(arguments, &files, place)?,
     }
     import.report.into = arguments.into.to_string();
     let Import { mut report, progress, .. } = import;
@@ -162,7 +162,7 @@ impl Import {
         self.counted = input.offset();
     }
 
-    fn into_store(&mut self, files: &[PathBuf], store: &mut Embedded) -> Result<(), ToolError> {
+    fn fill_store(&mut self, files: &[PathBuf], store: &mut Embedded) -> Result<(), ToolError> {
         for (at, path) in files.iter().enumerate() {
             let mut input = open(path)?;
             self.counted = 0;
@@ -177,7 +177,7 @@ impl Import {
     }
 
     /// Records go to the server as they come; commands first run where the clock stands still.
-    fn into_server(&mut self, arguments: &Arguments, files: &[PathBuf], place: &Place) -> Result<(), ToolError> {
+    fn fill_server(&mut self, arguments: &Arguments, files: &[PathBuf], place: &Place) -> Result<(), ToolError> {
         let mut server = Server::connect(place)?;
         if let [file] = files
             && is_plain_rdb(file)
@@ -197,7 +197,7 @@ impl Import {
         let scratch =
             tempfile::tempdir().map_err(|error| failed("make a directory in", &std::env::temp_dir(), &error))?;
         let mut store = Embedded::make(scratch.path())?;
-        self.into_store(files, &mut store)?;
+        self.fill_store(files, &mut store)?;
         check_left_out(arguments, &self.report)?;
         send_all(&store, &mut server, &mut self.report)
     }
