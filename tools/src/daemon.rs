@@ -12,15 +12,18 @@ use std::time::Duration;
 /// A digest walks the whole state, so that a daemon may take a while to answer.
 const REPLY_LIMIT: Duration = Duration::from_secs(600);
 const LINE_BYTES_MAX: u64 = 64 << 10;
-const BULK_BYTES_MAX: usize = 64 << 20;
+/// The longest string a Redis server gives.
+const BULK_BYTES_MAX: usize = 512 << 20;
 const ITEMS_MAX: usize = 1 << 20;
 const DEPTH_MAX: usize = 8;
 
 /// A reply.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reply {
-    /// Text, or bytes that should be.
+    /// Text.
     Text(String),
+    /// Bytes that are no text.
+    Bytes(Vec<u8>),
     /// A number.
     Integer(i64),
     /// Nothing.
@@ -35,6 +38,15 @@ impl Reply {
         match self {
             Reply::Integer(number) => Some(*number),
             Reply::Text(text) => text.parse().ok(),
+            _ => None,
+        }
+    }
+
+    /// The bytes of a text, or of what is none.
+    pub fn into_bytes(self) -> Option<Vec<u8>> {
+        match self {
+            Reply::Text(text) => Some(text.into_bytes()),
+            Reply::Bytes(bytes) => Some(bytes),
             _ => None,
         }
     }
@@ -94,27 +106,37 @@ pub struct Daemon {
 impl Daemon {
     /// Connects. Panics if the place is a directory.
     pub fn connect(place: &Place) -> Result<Daemon, DaemonError> {
-        let (name, stream) = match place {
+        let stream = match place {
             Place::Directory(_) => panic!("a directory is read, not asked"),
-            Place::Tcp(host) => (format!("redis://{host}"), connect_tcp(host)),
-            Place::Unix(path) => (format!("unix:{}", path.display()), connect_unix(path)),
+            Place::Tcp(host) => connect_tcp(host),
+            Place::Unix(path) => connect_unix(path),
         };
-        let stream = stream.map_err(|source| DaemonError::Reach { place: name, source })?;
+        let stream = stream.map_err(|source| DaemonError::Reach { place: place.to_string(), source })?;
         Ok(Daemon { stream: BufReader::new(stream) })
     }
 
     /// Sends a command and waits for its reply. An error reply is an error.
     pub fn ask(&mut self, words: &[&str]) -> Result<Reply, DaemonError> {
-        self.stream.get_mut().write_all(&encode(words))?;
-        match read_reply(&mut self.stream, 0)? {
-            Ok(reply) => Ok(reply),
-            Err(reply) => Err(DaemonError::Refused { command: words.join(" "), reply }),
-        }
+        let mut request = Vec::new();
+        encode(words, &mut request);
+        self.send(&request)?;
+        self.receive()?.map_err(|reply| DaemonError::Refused { command: words.join(" "), reply })
+    }
+
+    /// Sends requests made by `encode`, without waiting.
+    pub fn send(&mut self, requests: &[u8]) -> Result<(), DaemonError> {
+        Ok(self.stream.get_mut().write_all(requests)?)
+    }
+
+    /// Waits for the next reply; the inner error is an error reply.
+    pub fn receive(&mut self) -> Result<Result<Reply, String>, DaemonError> {
+        read_reply(&mut self.stream, 0)
     }
 }
 
 fn connect_tcp(host: &str) -> io::Result<Box<dyn Stream>> {
     let stream = TcpStream::connect(host)?;
+    stream.set_nodelay(true)?;
     stream.set_read_timeout(Some(REPLY_LIMIT))?;
     Ok(Box::new(stream))
 }
@@ -125,12 +147,14 @@ fn connect_unix(path: &std::path::Path) -> io::Result<Box<dyn Stream>> {
     Ok(Box::new(stream))
 }
 
-fn encode(words: &[&str]) -> Vec<u8> {
-    let mut bytes = format!("*{}\r\n", words.len()).into_bytes();
-    for word in words {
-        bytes.extend_from_slice(format!("${}\r\n{word}\r\n", word.len()).as_bytes());
+/// Adds a request.
+pub fn encode<W: AsRef<[u8]>>(words: &[W], bytes: &mut Vec<u8>) {
+    bytes.extend_from_slice(format!("*{}\r\n", words.len()).as_bytes());
+    for word in words.iter().map(AsRef::as_ref) {
+        bytes.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
+        bytes.extend_from_slice(word);
+        bytes.extend_from_slice(b"\r\n");
     }
-    bytes
 }
 
 /// Reads one reply; the inner error is an error reply. Errors within an array count as text.
@@ -171,12 +195,16 @@ fn length(text: &str, max: usize) -> Result<Option<usize>, DaemonError> {
 
 fn read_bulk(stream: &mut impl BufRead, text: &str) -> Result<Reply, DaemonError> {
     let Some(bytes) = length(text, BULK_BYTES_MAX)? else { return Ok(Reply::Null) };
-    let mut body = vec![0; bytes + 2];
-    stream.read_exact(&mut body)?;
-    match body.strip_suffix(b"\r\n") {
-        Some(body) => Ok(Reply::Text(String::from_utf8_lossy(body).into_owned())),
-        None => Err(DaemonError::Protocol("a string without an end")),
+    let mut body = Vec::new();
+    stream.by_ref().take(bytes as u64 + 2).read_to_end(&mut body)?;
+    if body.len() != bytes + 2 {
+        return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
     }
+    if !body.ends_with(b"\r\n") {
+        return Err(DaemonError::Protocol("a string without an end"));
+    }
+    body.truncate(bytes);
+    Ok(String::from_utf8(body).map_or_else(|bytes| Reply::Bytes(bytes.into_bytes()), Reply::Text))
 }
 
 fn read_array(stream: &mut impl BufRead, text: &str, each: usize, depth: usize) -> Result<Reply, DaemonError> {

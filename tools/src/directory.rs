@@ -25,6 +25,7 @@ use logd_engine::units::{FileOffset, Lsn, SegmentId};
 use logd_engine::verify::{Finding, Verdict, verify};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 const QUARANTINE: &str = "quarantine";
 
@@ -38,9 +39,23 @@ pub fn open(path: &Path) -> Result<Box<dyn Store>, ToolError> {
     Ok(Box::new(Directory { path: path.to_owned(), storage, disk }))
 }
 
-/// The procedures whose calls a replay can run: none are known to the tools so far.
+static PROCEDURES: OnceLock<Procedures> = OnceLock::new();
+
+/// Makes procedures known, so that logs with calls of them can be replayed. Called once, before any command.
+pub fn set_procedures(procedures: Procedures) {
+    // A second call would come from the same program, which is to say everything at once.
+    let _ = PROCEDURES.set(procedures);
+}
+
+/// The procedures whose calls a replay can run: those of the program, or else the daemon's own.
 pub fn procedures() -> Procedures {
-    Procedures::new()
+    PROCEDURES.get().cloned().unwrap_or_else(|| {
+        let mut own = Procedures::new();
+        logd::voter::procedures().into_iter().for_each(|procedure| {
+            own.register(procedure);
+        });
+        own
+    })
 }
 
 /// The digest of a state, as it is printed.
@@ -229,6 +244,7 @@ fn manifest_facts(manifest: &Manifest, note: Option<String>) -> ManifestFacts {
         created_millis: manifest.created_millis.0,
         segment_bytes: manifest.segment_bytes,
         shards: u64::from(manifest.shards),
+        time_millis: manifest.time_millis.0,
         lsn_proof: log_proof(manifest).synced.0,
         clean,
         snapshots: snapshots.collect(),

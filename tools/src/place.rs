@@ -3,6 +3,7 @@
 //! Must not know: how either is read.
 //! Next: daemon.rs, store.rs.
 
+use std::fmt;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -20,6 +21,16 @@ pub enum Place {
     Tcp(String),
     /// Path of a socket.
     Unix(PathBuf),
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Place::Directory(path) => write!(f, "{}", path.display()),
+            Place::Tcp(host) => write!(f, "redis://{host}"),
+            Place::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
 }
 
 impl FromStr for Place {

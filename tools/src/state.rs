@@ -12,9 +12,12 @@ use logd_engine::Options;
 use logd_engine::clock::OsClock;
 use logd_engine::core::{EngineTime, Procedures, Rebuild, ReplayError};
 use logd_engine::error::{Corrupt, Refused};
+use logd_engine::format::command::{Command, decode};
 use logd_engine::units::{Lsn, Millis};
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// Where to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +26,7 @@ pub enum Limit {
     End,
     /// Behind this LSN.
     Lsn(Lsn),
-    /// Before the first batch that was written later.
+    /// Before the first batch that was written later, by the wall clock of the box.
     Moment(Moment),
 }
 
@@ -33,52 +36,140 @@ pub struct State {
     pub rebuild: Rebuild,
     /// LSN of the snapshot it began with.
     pub snapshot_lsn: Option<u64>,
+    /// How long loading it took.
+    pub load_seconds: f64,
     /// What was replayed from the log.
     pub work: Work,
     /// Bytes of a torn tail that were left out.
     pub torn_bytes: u64,
+    /// Calls of procedures that were run again.
+    pub calls: Calls,
 }
 
 /// Rebuilds. `procedures`: those whose calls may be in the log.
 pub fn rebuild(store: &mut dyn Store, limit: Limit, procedures: Procedures) -> Result<State, ToolError> {
+    rebuild_from(store, limit, procedures, u64::MAX)
+}
+
+/// Rebuilds, from a snapshot below an LSN only.
+pub fn rebuild_from(
+    store: &mut dyn Store,
+    limit: Limit,
+    procedures: Procedures,
+    snapshot_below: u64,
+) -> Result<State, ToolError> {
     let manifest = store.manifest()?.ok_or_else(|| ToolError::NotAStore { place: store.place() })?;
-    let time = EngineTime::start(Arc::new(OsClock), Millis(0));
-    let mut rebuild = Rebuild::new(&Options::default(), procedures, time);
-    let snapshot_lsn = start_lsn(&manifest, limit);
-    if let Some(lsn) = snapshot_lsn {
-        rebuild.begin(store.snapshot_catalog(lsn)?, lsn);
-        let mut undefined = 0_u64;
-        store.snapshot_records(lsn, &mut |keyspace, key, entry| {
-            undefined += u64::from(!rebuild.record(keyspace, key, entry));
-        })?;
-        if undefined > 0 {
-            return Err(Refused::Aborted(format!("{undefined} records of the snapshot are in no keyspace")).into());
-        }
-    }
-    let mut replay = Replay { rebuild, limit, progress: Progress::new("replay"), error: None };
-    let walked = store.log(replay.rebuild.last_lsn().next(), &mut replay)?;
-    let Replay { rebuild, progress, error, .. } = replay;
+    let limit = limit_of(store, &manifest, limit)?;
+    let began = Instant::now();
+    let snapshot_lsn = older(&manifest, limit, snapshot_below);
+    let rebuild = match snapshot_lsn {
+        Some(lsn) => load(store, lsn, procedures)?,
+        None => empty(procedures),
+    };
+    let load_seconds = began.elapsed().as_secs_f64();
+    let mut replay = Replay { rebuild, limit, progress: Progress::new("replay"), calls: Calls::default(), error: None };
+    // What stands behind the limit is not looked at: it may be the damage that one wants to stop before.
+    let walked = match replay.has_reached() {
+        true => WalkEnd::Stopped,
+        false => store.log(replay.rebuild.last_lsn().next(), &mut replay)?,
+    };
+    let Replay { rebuild, progress, calls, error, .. } = replay;
     let work = progress.finish();
     if let Some(error) = error {
         return Err(error);
     }
-    let torn_bytes = match walked {
+    let torn_bytes = match &walked {
         WalkEnd::End(end) => end.torn_bytes,
         WalkEnd::Stopped | WalkEnd::Damaged => 0,
     };
-    check_reached(limit, rebuild.last_lsn())?;
-    Ok(State { rebuild, snapshot_lsn: snapshot_lsn.map(|lsn| lsn.0), work, torn_bytes })
+    if walked != WalkEnd::Stopped {
+        check_reached(limit, rebuild.last_lsn())?;
+    }
+    let snapshot_lsn = snapshot_lsn.map(|lsn| lsn.0);
+    Ok(State { rebuild, snapshot_lsn, load_seconds, work, torn_bytes, calls })
 }
 
-/// The newest snapshot that the limit allows. Snapshots carry engine time, batches wall time as well: where the wall clock was
-/// set forward while the store ran, a snapshot may be that much later than its time says.
-fn start_lsn(manifest: &ManifestFacts, limit: Limit) -> Option<Lsn> {
-    let allowed = manifest.snapshots.iter().filter(|snapshot| match limit {
-        Limit::End => true,
-        Limit::Lsn(lsn) => snapshot.lsn <= lsn.0,
-        Limit::Moment(moment) => snapshot.time_millis <= moment.0,
-    });
-    allowed.map(|snapshot| Lsn(snapshot.lsn)).max()
+fn empty(procedures: Procedures) -> Rebuild {
+    Rebuild::new(&Options::default(), procedures, EngineTime::start(Arc::new(OsClock), Millis(0)))
+}
+
+/// The state in a snapshot.
+pub fn load(store: &mut dyn Store, lsn: Lsn, procedures: Procedures) -> Result<Rebuild, ToolError> {
+    let mut rebuild = empty(procedures);
+    rebuild.begin(store.snapshot_catalog(lsn)?, lsn);
+    let mut progress = Progress::of("load", "records", 0);
+    let mut undefined = 0_u64;
+    store.snapshot_records(lsn, &mut |keyspace, key, entry| {
+        undefined += u64::from(!rebuild.record(keyspace, key, entry));
+        progress.add(1, (key.len() + entry.value.len()) as u64);
+    })?;
+    progress.finish();
+    match undefined {
+        0 => Ok(rebuild),
+        count => Err(Refused::Aborted(format!("{count} records of the snapshot are in no keyspace")).into()),
+    }
+}
+
+/// A moment as the last LSN before it. Batches carry the wall clock, snapshots engine time only: so the log decides, and an
+/// engine time counts only for the oldest snapshot, moved by as much as the clocks differed in the batch behind it.
+pub fn limit_of(store: &mut dyn Store, manifest: &ManifestFacts, limit: Limit) -> Result<Limit, ToolError> {
+    let Limit::Moment(moment) = limit else { return Ok(limit) };
+    let oldest = manifest.snapshots.first();
+    let mut search = Search { moment, last: None, lead_millis: None, damage: None };
+    store.log(Lsn(oldest.map_or(1, |snapshot| snapshot.lsn + 1)), &mut search)?;
+    if let Some(damage) = search.damage {
+        return Err(ToolError::Engine(damage.into()));
+    }
+    match (search.last, oldest) {
+        (Some(lsn), _) => Ok(Limit::Lsn(lsn)),
+        (None, None) => Ok(Limit::Lsn(Lsn::NONE)),
+        (None, Some(oldest)) => {
+            let taken = i128::from(oldest.time_millis) + i128::from(search.lead_millis.unwrap_or(0));
+            if taken <= i128::from(moment.0) {
+                return Ok(Limit::Lsn(Lsn(oldest.lsn)));
+            }
+            let taken = Moment(u64::try_from(taken).unwrap_or(0));
+            Err(ToolError::Usage(format!("what is kept reaches back to {taken} (LSN {}) only", oldest.lsn)))
+        }
+    }
+}
+
+/// Finds the last LSN before a moment.
+struct Search {
+    moment: Moment,
+    last: Option<Lsn>,
+    /// Wall clock minus engine time, in the first batch.
+    lead_millis: Option<i64>,
+    damage: Option<Corrupt>,
+}
+
+impl LogVisitor for Search {
+    fn batch(&mut self, batch: &BatchFacts<'_>) -> ControlFlow<()> {
+        self.lead_millis.get_or_insert(batch.wall_millis as i64 - batch.time_millis as i64);
+        if batch.wall_millis > self.moment.0 {
+            return ControlFlow::Break(());
+        }
+        self.last = Some(batch.last_lsn());
+        ControlFlow::Continue(())
+    }
+
+    fn damage(&mut self, damage: &Corrupt) {
+        self.damage = Some(damage.clone());
+    }
+}
+
+/// The newest snapshot that the limit allows.
+pub fn start_lsn(manifest: &ManifestFacts, limit: Limit) -> Option<Lsn> {
+    older(manifest, limit, u64::MAX)
+}
+
+fn older(manifest: &ManifestFacts, limit: Limit, below: u64) -> Option<Lsn> {
+    let is_allowed = |lsn: u64| match limit {
+        Limit::Lsn(limit) => lsn <= limit.0,
+        Limit::End | Limit::Moment(_) => true,
+    };
+    let lsns = manifest.snapshots.iter().map(|snapshot| snapshot.lsn);
+    lsns.filter(|lsn| *lsn < below && is_allowed(*lsn)).max().map(Lsn)
 }
 
 fn check_reached(limit: Limit, last: Lsn) -> Result<(), ToolError> {
@@ -90,20 +181,30 @@ fn check_reached(limit: Limit, last: Lsn) -> Result<(), ToolError> {
     }
 }
 
+/// How long calls of procedures took, by the procedure's number.
+pub type Calls = BTreeMap<u32, CallTimes>;
+
+/// Of one procedure.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CallTimes {
+    /// Calls.
+    pub count: u64,
+    /// All of them together.
+    pub total: Duration,
+    /// The longest.
+    pub longest: Duration,
+}
+
 struct Replay {
     rebuild: Rebuild,
     limit: Limit,
     progress: Progress,
+    calls: Calls,
     error: Option<ToolError>,
 }
 
 impl Replay {
     fn apply(&mut self, batch: &BatchFacts<'_>) -> Result<ControlFlow<()>, ToolError> {
-        if let Limit::Moment(moment) = self.limit
-            && batch.wall_millis > moment.0
-        {
-            return Ok(ControlFlow::Break(()));
-        }
         for (lsn, frame) in (batch.first_lsn.0..).map(Lsn).zip(&batch.frames) {
             let last = self.rebuild.last_lsn();
             if let Limit::Lsn(limit) = self.limit
@@ -119,10 +220,27 @@ impl Replay {
                     "the log begins at LSN {lsn} and no snapshot before the limit is kept: the state cannot be rebuilt"
                 )));
             }
-            self.rebuild.apply(lsn, frame).map_err(|error| replay_error(error, batch, lsn))?;
+            self.apply_timed(lsn, frame).map_err(|error| replay_error(error, batch, lsn))?;
             self.progress.add(1, frame.len() as u64);
         }
-        Ok(ControlFlow::Continue(()))
+        Ok(if self.has_reached() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+    }
+
+    fn has_reached(&self) -> bool {
+        matches!(self.limit, Limit::Lsn(limit) if self.rebuild.last_lsn() >= limit)
+    }
+
+    /// Only calls are timed: a clock read costs as much as a small put.
+    fn apply_timed(&mut self, lsn: Lsn, frame: &[u8]) -> Result<(), ReplayError> {
+        let Ok(Command::Call(call)) = decode(frame) else { return self.rebuild.apply(lsn, frame) };
+        let began = Instant::now();
+        let applied = self.rebuild.apply(lsn, frame);
+        let took = began.elapsed();
+        let times = self.calls.entry(call.procedure).or_default();
+        times.count += 1;
+        times.total += took;
+        times.longest = times.longest.max(took);
+        applied
     }
 }
 
@@ -202,10 +320,32 @@ mod tests {
     }
 
     #[test]
+    fn a_moment_is_of_the_wall_clock_though_snapshots_carry_engine_time() {
+        let mut store = FakeStore::sound();
+        store.lead_millis = 2000;
+        let reference = |lsn: u64| SnapshotReferenceFacts {
+            lsn,
+            file_bytes: 0,
+            digest: String::new(),
+            time_millis: lsn * 1000 - 2000,
+            record_count: 0,
+        };
+        store.manifest = Some(ManifestFacts { snapshots: vec![reference(2), reference(3)], ..Default::default() });
+        let things = KeyspaceDefinition { name: "things".to_owned(), options: KeyspaceOptions::default() };
+        store.catalog.keyspaces.push(things);
+        let state = rebuild(&mut store, Limit::Moment(Moment(2500)), Procedures::new()).unwrap();
+        assert_eq!((state.snapshot_lsn, state.rebuild.last_lsn()), (Some(2), Lsn(2)), "LSN 3 was written at 3000");
+        let state = rebuild(&mut store, Limit::Moment(Moment(3500)), Procedures::new()).unwrap();
+        assert_eq!(state.rebuild.last_lsn(), Lsn(3));
+        assert!(keys_at(&mut store, Limit::Moment(Moment(1500))).contains("reaches back to"));
+    }
+
+    #[test]
     fn damage_behind_the_limit_does_not_matter_and_before_it_does() {
         let mut store = FakeStore::sound();
         store.damage = Some(corrupt("log/1"));
         assert_eq!(keys_at(&mut store, Limit::Lsn(Lsn(2))), "a");
+        assert_eq!(keys_at(&mut store, Limit::Lsn(Lsn(4))), "abc", "the last command before the damage");
         let result = rebuild(&mut store, Limit::End, Procedures::new());
         assert!(matches!(result, Err(ToolError::Engine(Error::Corrupt(_)))));
     }

@@ -23,6 +23,8 @@ pub struct ManifestFacts {
     pub segment_bytes: u64,
     /// Its number of shards.
     pub shards: u64,
+    /// Engine time when it was written.
+    pub time_millis: u64,
     /// An LSN that is known to be on stable storage.
     pub lsn_proof: u64,
     /// Where the log ends, if the store was closed in good order.
@@ -243,6 +245,8 @@ pub(crate) mod fake {
         pub damage: Option<Corrupt>,
         pub end: LogEndFacts,
         pub holder: Option<u32>,
+        /// Wall clock minus engine time.
+        pub lead_millis: u64,
     }
 
     pub fn corrupt(file: &str) -> Corrupt {
@@ -317,6 +321,7 @@ pub(crate) mod fake {
                     bytes: 4096,
                     sequence: lsn,
                     first_lsn: Lsn(lsn),
+                    time_millis: (lsn * 1000).saturating_sub(self.lead_millis),
                     wall_millis: lsn * 1000,
                     frames: vec![frame],
                     ..BatchFacts::default()

@@ -16,7 +16,20 @@ fn an_empty_directory_is_not_a_store() {
 
 #[test]
 fn every_command_has_help_with_examples() {
-    for command in ["verify", "dump", "replay", "digest", "stats"] {
+    for command in [
+        "verify",
+        "dump",
+        "replay",
+        "digest",
+        "stats",
+        "import",
+        "export",
+        "backup",
+        "restore",
+        "health",
+        "completions",
+        "man",
+    ] {
         let output = logctl(&[command, "--help"]);
         assert!(output.status.success());
         let text = String::from_utf8_lossy(&output.stdout).to_lowercase();

@@ -43,10 +43,19 @@ pub fn run(arguments: &Arguments, output: &Output) -> Result<u8, ToolError> {
             let view = rebuild(store.as_mut(), Limit::End, procedures())?.rebuild.view();
             Report { command: "digest", lsn: view.lsn.0, digest: digest_of(&view) }
         }
-        address => read_reply(&Daemon::connect(address)?.ask(&[COMMAND])?)?,
+        address => ask(address)?,
     };
     output.result(&report, |report| format!("{} {}\n", report.lsn, report.digest));
     Ok(EXIT_OK)
+}
+
+fn ask(address: &Place) -> Result<Report, DaemonError> {
+    read_reply(&Daemon::connect(address)?.ask(&[COMMAND])?)
+}
+
+/// The digest of a running daemon.
+pub fn of_server(address: &Place) -> Result<String, DaemonError> {
+    Ok(ask(address)?.digest)
 }
 
 /// The daemon answers with LSN and digest.

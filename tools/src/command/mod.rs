@@ -3,15 +3,25 @@
 //! Must not know: how a command does its work.
 //! Next: one file for each command.
 
+mod backup;
+mod check;
 mod digest;
 mod dump;
 mod effect_text;
+mod export;
+mod generate;
+mod health;
+mod import;
 mod replay;
+mod restore;
 mod stats;
 mod verify;
 
+pub use export::database_of;
+
 use crate::daemon::DaemonError;
 use crate::directory;
+use crate::exchange::input::InputError;
 use crate::place::Place;
 use crate::render::Output;
 use crate::store::Store;
@@ -32,12 +42,17 @@ pub const EXIT_FAILED: u8 = 4;
 /// Exit code of a wrong command line.
 pub const EXIT_USAGE: u8 = 64;
 
-const EXIT_CODES: &str =
-    "Exit codes: 0 success, 1 torn tail or another digest than --check, 2 corrupt, 3 not a store, \
-4 failed, 64 wrong command line.
-Nothing is written to what is looked at; a running daemon may keep its store open meanwhile.";
+const EXIT_CODES: &str = "Exit codes, of all commands:
+  0   success; verify: sound; health: ok
+  1   done, but something differs or is missing: a torn tail, another digest, left out on import or export, health: warn
+  2   damaged: a store, a backup or a file that is read; health: bad
+  3   not a store
+  4   failed, or refused without harm
+  64  wrong command line
+Nothing is written to what is looked at; a running daemon may keep its store open meanwhile. Long work shows its progress on
+standard error. docs/OPERATIONS.md has the ways of backup and rescue step by step.";
 
-/// Looks at logd stores, at rest or running.
+/// Looks at logd stores, at rest or running; backs up, restores, replays, imports and exports.
 #[derive(clap::Parser, Debug)]
 #[command(name = "logctl", version, after_help = EXIT_CODES)]
 pub struct Arguments {
@@ -62,6 +77,20 @@ pub enum Command {
     Digest(digest::Arguments),
     /// Print counters of a daemon, or what the files of a directory tell.
     Stats(stats::Arguments),
+    /// Tell in one look whether all is well with a daemon or a directory.
+    Health(health::Arguments),
+    /// Copy a store while it is in use, to a directory or a stream; again into the same directory: what is new.
+    Backup(backup::Arguments),
+    /// Make a store of a backup, as of its end or of any point within it.
+    Restore(restore::Arguments),
+    /// Take over the data of a Redis or Valkey server from its RDB or AOF files.
+    Import(import::Arguments),
+    /// Give all data as RESP commands, as JSON lines or as an RDB file.
+    Export(export::Arguments),
+    /// Print completions for a shell.
+    Completions(generate::CompletionArguments),
+    /// Write the manual pages of logctl and logd.
+    Man(generate::ManArguments),
 }
 
 /// Why a command could not be done.
@@ -89,6 +118,21 @@ pub enum ToolError {
         /// What is wrong with it.
         reason: String,
     },
+    /// A file of another store is damaged.
+    #[error("failed to read {0}")]
+    Input(#[from] InputError),
+    /// A backup or export is damaged.
+    #[error("damaged: {0}")]
+    Damaged(String),
+    /// The store changed faster than it was copied.
+    #[error("the store retired files while they were copied: {0}; run it again")]
+    Overtaken(String),
+    /// A file of our own cannot be read or written.
+    #[error("{0}")]
+    Io(String),
+    /// Some of it has no place in a logd store.
+    #[error("{0}")]
+    Unsupported(String),
     /// It cannot be done as asked.
     #[error("{0}")]
     Usage(String),
@@ -104,10 +148,17 @@ impl ToolError {
     /// The exit code that goes with it.
     pub fn exit_code(&self) -> u8 {
         match self {
-            ToolError::Engine(Error::Corrupt(_)) | ToolError::Replay { .. } => EXIT_CORRUPT,
+            ToolError::Engine(Error::Corrupt(_))
+            | ToolError::Replay { .. }
+            | ToolError::Input(_)
+            | ToolError::Damaged(_) => EXIT_CORRUPT,
             ToolError::NotAStore { .. } => EXIT_NOT_A_STORE,
             ToolError::Usage(_) => EXIT_USAGE,
-            ToolError::Engine(_) | ToolError::Daemon(_) => EXIT_FAILED,
+            ToolError::Engine(_)
+            | ToolError::Daemon(_)
+            | ToolError::Io(_)
+            | ToolError::Overtaken(_)
+            | ToolError::Unsupported(_) => EXIT_FAILED,
         }
     }
 }
@@ -120,6 +171,13 @@ pub fn run(command: &Command, output: &Output) -> Result<u8, ToolError> {
         Command::Replay(arguments) => replay::run(arguments, output),
         Command::Digest(arguments) => digest::run(arguments, output),
         Command::Stats(arguments) => stats::run(arguments, output),
+        Command::Backup(arguments) => backup::run(arguments, output),
+        Command::Restore(arguments) => restore::run(arguments, output),
+        Command::Import(arguments) => import::run(arguments, output),
+        Command::Export(arguments) => export::run(arguments, output),
+        Command::Health(arguments) => health::run(arguments, output),
+        Command::Completions(arguments) => generate::completions(arguments),
+        Command::Man(arguments) => generate::man(arguments, output),
     }
 }
 

@@ -1,63 +1,62 @@
-//! `logctl replay`: rebuilds the state up to an LSN, a moment or the end, and says its digest.
-//! Guarantees: what is read is not changed; `--into` makes a new store, and only where nothing is.
-//! Must not know: how state is rebuilt.
-//! Next: state.rs.
+//! `logctl replay`: rebuilds the state up to an LSN, a moment or the end; in memory, as a new store, or into a running server.
+//! Guarantees: what is read is not changed; `--into` makes a new store only where nothing is.
+//! Must not know: how state is rebuilt or sent.
+//! Next: state.rs, resend.rs, check.rs.
 
+use super::check::{self, Check};
+use super::restore::Point;
 use super::{EXIT_DIFFERENT, EXIT_OK, ToolError, directory_of, open};
-use crate::directory::{digest_of, procedures};
-use crate::moment::Moment;
+use crate::compare::Difference;
+use crate::directory::procedures;
+use crate::filter::Filter;
 use crate::place::Place;
+use crate::progress::Work;
 use crate::render::Output;
-use crate::state::{Limit, State, rebuild};
+use crate::resend::{Sent, Speed, resend};
+use crate::rewrite::rewrite;
+use crate::state::{Limit, State, rebuild, rebuild_from};
 use logd_engine::core::StateView;
-use logd_engine::units::{Lsn, Millis};
-use logd_engine::{Db, Options, Scope};
 use serde::Serialize;
-use std::path::{Path, PathBuf};
 
 const EXAMPLES: &str = "Examples:
   logctl replay /var/lib/logd                                          digest and rate
-  logctl replay /var/lib/logd --to-lsn 120000
+  logctl replay /mnt/backup --before-lsn 120000 --keyspace db0 --prefix pump/
   logctl replay /var/lib/logd --to-time 2026-11-30T12:00:00Z --into /tmp/noon
+  logctl replay /var/lib/logd --into redis://127.0.0.1:6380 --speed x10
   logctl replay /var/lib/logd --check 0123456789abcdef0123456789abcdef  exit code 1 if the digest is another
+  logctl replay /var/lib/logd --check snapshot    replay from the snapshot before, compare with the newest
+  logctl replay /var/lib/logd --check /mnt/backup or a daemon's address: the first differing key is named
 
---to-time stops before the first batch that was written later, by the wall clock of the box at that time.
---into writes the records as a new store of its own, with LSNs of its own.";
+DIR is a store, at rest or in use, a copy of one, or a backup. --to-time stops before the first batch that was written later, by
+the wall clock of the box at that time. --into a directory writes a new store with LSNs of its own; into a server, the snapshot
+is sent and then every command, a transaction as MULTI. Logs with calls of procedures need a tool that has them:
+logd_tools::main_with (docs/OPERATIONS.md).
 
-/// Records of one command of the new store.
-const RECORDS_PER_COMMAND: usize = 256;
-/// Bytes after which a command of the new store is closed.
-const BYTES_PER_COMMAND: usize = 128 << 10;
+Exit codes: 0 done, 1 --check found a difference or the server refused commands, 2 corrupt, 3 not a store, 4 failed.";
 
 /// Flags.
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
-    /// Directory of the store.
+    /// Directory of the store, a copy or a backup.
     #[arg(value_name = "DIR")]
     place: Place,
-    /// Last LSN to replay.
-    #[arg(long, value_name = "LSN", conflicts_with = "to_time")]
-    to_lsn: Option<u64>,
-    /// Last moment to replay: RFC 3339, or milliseconds since 1970.
-    #[arg(long, value_name = "TIME")]
-    to_time: Option<Moment>,
-    /// Write the state as a new store to this directory, which must not be there or be empty.
-    #[arg(long, value_name = "NEWDIR")]
-    into: Option<PathBuf>,
-    /// Compare the digest with this one.
-    #[arg(long, value_name = "DIGEST", value_parser = parse_digest)]
-    check: Option<String>,
+    #[command(flatten)]
+    point: Point,
+    #[command(flatten)]
+    filter: Filter,
+    /// Write the state as a new store to a directory that must not be there or be empty, or send it to redis://HOST:PORT.
+    #[arg(long, value_name = "PLACE")]
+    into: Option<Place>,
+    /// How fast commands are sent to a server: max, original, or a multiple as x10.
+    #[arg(long, value_name = "SPEED", default_value = "max")]
+    speed: Speed,
+    /// Compare with a digest, with the newest snapshot ("snapshot"), or with another directory or daemon.
+    #[arg(long, value_name = "WITH")]
+    check: Option<Check>,
 }
 
-fn parse_digest(text: &str) -> Result<String, String> {
-    match text.len() == 32 && u128::from_str_radix(text, 16).is_ok() {
-        true => Ok(text.to_ascii_lowercase()),
-        false => Err("a digest has 32 hexadecimal digits".to_owned()),
-    }
-}
-
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 struct Report {
     command: &'static str,
     place: String,
@@ -67,155 +66,169 @@ struct Report {
     snapshot_lsn: Option<u64>,
     commands: u64,
     bytes: u64,
+    load_seconds: f64,
+    replay_seconds: f64,
     seconds: f64,
     commands_per_second: f64,
     megabytes_per_second: f64,
     torn_bytes: u64,
-    into: Option<PathBuf>,
+    into: Option<String>,
+    /// Procedures whose calls took longest together.
+    slowest: Vec<Slow>,
+    /// Effects that were not sent to a server: of other keyspaces, or no strings.
+    left_out: u64,
+    refused: u64,
+    refusal: Option<String>,
     /// Whether the digest is the one of `--check`.
     agrees: Option<bool>,
+    difference: Option<Difference>,
 }
+
+#[derive(Debug, Serialize)]
+struct Slow {
+    procedure: String,
+    calls: u64,
+    seconds: f64,
+    longest_micros: u64,
+}
+
+/// Procedures that are told of.
+const SLOWEST_COUNT: usize = 5;
 
 /// Runs it.
 pub fn run(arguments: &Arguments, output: &Output) -> Result<u8, ToolError> {
-    if let Some(into) = &arguments.into {
-        check_empty(into)?;
+    if let Some(Place::Directory(into)) = &arguments.into {
+        crate::fresh::check_empty(into)?;
     }
     let mut store = open(directory_of(&arguments.place)?, output)?;
-    let limit = match (arguments.to_lsn, arguments.to_time) {
-        (Some(lsn), _) => Limit::Lsn(Lsn(lsn)),
-        (None, Some(moment)) => Limit::Moment(moment),
-        (None, None) => Limit::End,
+    let limit = arguments.point.limit();
+    let mut report = match &arguments.into {
+        Some(place @ (Place::Tcp(_) | Place::Unix(_))) => {
+            if arguments.check.is_some() {
+                return Err(ToolError::Usage(
+                    "--check compares a state in memory; run it without --into a server".to_owned(),
+                ));
+            }
+            of_sent(resend(store.as_mut(), limit, place, arguments.speed, &arguments.filter)?)
+        }
+        into => {
+            let state = match &arguments.check {
+                Some(Check::Snapshot) => {
+                    let newest = check::newest_snapshot(store.as_mut(), limit)?;
+                    rebuild_from(store.as_mut(), Limit::Lsn(newest), procedures(), newest.0)?
+                }
+                _ => rebuild(store.as_mut(), limit, procedures())?,
+            };
+            let view = state.rebuild.view();
+            let mut report = of_state(&state, &view, &arguments.filter);
+            if let Some(check) = &arguments.check {
+                let checked = check::run(check, store.as_mut(), &view, &arguments.filter)?;
+                (report.agrees, report.difference) = (Some(checked.agrees), checked.difference);
+            }
+            if let Some(Place::Directory(into)) = into {
+                rewrite(&view, into, &arguments.filter)?;
+            }
+            report
+        }
     };
-    let state = rebuild(store.as_mut(), limit, procedures())?;
-    let view = state.rebuild.view();
-    let mut report = report(&state, &view, arguments.check.as_deref());
     report.place = store.place();
-    if let Some(into) = &arguments.into {
-        write_store(&view, into, &report.digest)?;
-        report.into = Some(into.clone());
-    }
+    report.into = arguments.into.as_ref().map(Place::to_string);
     output.result(&report, text);
-    Ok(if report.agrees == Some(false) { EXIT_DIFFERENT } else { EXIT_OK })
+    let is_different = report.agrees == Some(false) || report.refused > 0;
+    Ok(if is_different { EXIT_DIFFERENT } else { EXIT_OK })
 }
 
-fn report(state: &State, view: &StateView, check: Option<&str>) -> Report {
-    let mut records = 0;
-    view.visit_all(&mut |_, _, _| records += 1);
-    let digest = digest_of(view);
+fn with_work(report: Report, work: &Work, load_seconds: f64) -> Report {
     Report {
         command: "replay",
-        place: String::new(),
+        commands: work.commands,
+        bytes: work.bytes,
+        load_seconds,
+        replay_seconds: work.seconds,
+        seconds: load_seconds + work.seconds,
+        commands_per_second: work.commands_per_second(),
+        megabytes_per_second: work.megabytes_per_second(),
+        ..report
+    }
+}
+
+fn of_sent(sent: Sent) -> Report {
+    let report = Report {
+        lsn: sent.lsn,
+        records: sent.load.commands,
+        snapshot_lsn: sent.snapshot_lsn,
+        left_out: sent.left_out,
+        refused: sent.refused,
+        refusal: sent.refusal,
+        ..Report::default()
+    };
+    with_work(report, &sent.replay, sent.load.seconds)
+}
+
+fn of_state(state: &State, view: &StateView, filter: &Filter) -> Report {
+    let (records, digest) = filter.digest(view);
+    let mut slowest: Vec<Slow> = state
+        .calls
+        .iter()
+        .map(|(number, times)| Slow {
+            procedure: view.catalog.procedures.get(*number as usize).map_or(number.to_string(), |one| one.name.clone()),
+            calls: times.count,
+            seconds: times.total.as_secs_f64(),
+            longest_micros: times.longest.as_micros() as u64,
+        })
+        .collect();
+    slowest.sort_by(|one, other| other.seconds.total_cmp(&one.seconds));
+    slowest.truncate(SLOWEST_COUNT);
+    let report = Report {
         lsn: view.lsn.0,
-        agrees: check.map(|check| check == digest),
-        digest,
+        digest: digest.to_string(),
         records,
         snapshot_lsn: state.snapshot_lsn,
-        commands: state.work.commands,
-        bytes: state.work.bytes,
-        seconds: state.work.seconds,
-        commands_per_second: state.work.commands_per_second(),
-        megabytes_per_second: state.work.megabytes_per_second(),
         torn_bytes: state.torn_bytes,
-        into: None,
-    }
+        slowest,
+        ..Report::default()
+    };
+    with_work(report, &state.work, state.load_seconds)
 }
 
 fn text(report: &Report) -> String {
     let start = report.snapshot_lsn.map_or("the empty state".to_owned(), |lsn| format!("the snapshot of LSN {lsn}"));
     let mut text = format!(
-        "from {start}: {} commands in {:.2} s, {:.0} commands/s, {:.1} MB/s\n",
-        report.commands, report.seconds, report.commands_per_second, report.megabytes_per_second
+        "from {start}: {} commands, {:.0} commands/s, {:.1} MB/s\ntime    load {:.2} s, replay {:.2} s\n",
+        report.commands,
+        report.commands_per_second,
+        report.megabytes_per_second,
+        report.load_seconds,
+        report.replay_seconds
     );
     if report.torn_bytes > 0 {
         text += &format!("left out: {} bytes of a torn tail\n", report.torn_bytes);
     }
-    text += &format!("LSN     {}\nrecords {}\ndigest  {}\n", report.lsn, report.records, report.digest);
+    for slow in &report.slowest {
+        let (name, calls, seconds, micros) = (&slow.procedure, slow.calls, slow.seconds, slow.longest_micros);
+        text += &format!("procedure {name}: {calls} calls in {seconds:.2} s, the longest {micros} us\n");
+    }
+    text += &format!("LSN     {}\nrecords {}\n", report.lsn, report.records);
+    if !report.digest.is_empty() {
+        text += &format!("digest  {}\n", report.digest);
+    }
     if let Some(into) = &report.into {
-        text += &format!("written to {}\n", into.display());
+        text += &format!("written to {into}\n");
+    }
+    if report.left_out > 0 {
+        text += &format!("left out: {} effects on other keyspaces or keys, or no strings\n", report.left_out);
+    }
+    if let Some(refusal) = &report.refusal {
+        text += &format!("REFUSED by the server: {} commands, the first with {refusal}\n", report.refused);
     }
     match report.agrees {
         Some(true) => text += "the digest agrees\n",
         Some(false) => text += "THE DIGEST IS ANOTHER than that of --check\n",
         None => {}
     }
+    if let Some(difference) = &report.difference {
+        let Difference { keyspace, key, here, there } = difference;
+        text += &format!("first difference: {keyspace} {key}\n  here  {here}\n  there {there}\n");
+    }
     text
-}
-
-fn check_empty(into: &Path) -> Result<(), ToolError> {
-    match std::fs::read_dir(into).map(|mut listed| listed.next().is_none()) {
-        Ok(true) => Ok(()),
-        Ok(false) => Err(ToolError::Usage(format!("{} is not empty", into.display()))),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(ToolError::Usage(format!("{} cannot be looked into: {error}", into.display()))),
-    }
-}
-
-/// Writes all records as a new store, takes a checkpoint, and compares the digest of what was written.
-fn write_store(view: &StateView, into: &Path, digest: &str) -> Result<(), ToolError> {
-    let db = Db::open(into, Options::default())?;
-    let mut keyspaces = Vec::new();
-    for definition in &view.catalog.keyspaces {
-        keyspaces.push(db.keyspace(&definition.name, definition.options)?);
-    }
-    let mut group = Vec::new();
-    let mut group_bytes = 0;
-    let mut result = Ok(());
-    view.visit_all(&mut |keyspace, key, entry| {
-        group_bytes += key.len() + entry.value.len();
-        group.push((keyspaces[usize::from(keyspace)], key.to_vec(), entry.value.to_vec(), entry.expiry_millis));
-        if result.is_ok() && (group.len() >= RECORDS_PER_COMMAND || group_bytes >= BYTES_PER_COMMAND) {
-            result = write_group(&db, &group);
-            group.clear();
-            group_bytes = 0;
-        }
-    });
-    result?;
-    write_group(&db, &group)?;
-    db.checkpoint()?;
-    let (_, written) = db.digest();
-    db.close()?;
-    let written = written.to_string();
-    if written != digest {
-        return Err(ToolError::Usage(format!(
-            "the store written to {} has digest {written}, not {digest}",
-            into.display()
-        )));
-    }
-    Ok(())
-}
-
-type Owned = (logd_engine::Keyspace, Vec<u8>, Vec<u8>, u64);
-
-fn write_group(db: &Db, group: &[Owned]) -> Result<(), ToolError> {
-    let keys: Vec<(logd_engine::Keyspace, &[u8])> =
-        group.iter().map(|(keyspace, key, ..)| (*keyspace, &key[..])).collect();
-    db.transact(Scope::Keys(&keys), Some(logd_engine::DurabilityLevel::Accepted), |transaction| {
-        group.iter().try_for_each(|(keyspace, key, value, expiry_millis)| {
-            let expiry = (*expiry_millis != 0).then_some(Millis(*expiry_millis));
-            transaction.put(*keyspace, key, value, expiry)
-        })
-    })?;
-    Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_digest_to_compare_with_is_checked_before_an_hour_of_replay() {
-        assert_eq!(parse_digest("0123456789ABCDEF0123456789abcdef").unwrap(), "0123456789abcdef0123456789abcdef");
-        assert!(parse_digest("0123").is_err());
-        assert!(parse_digest("0123456789abcdef0123456789abcdeg").is_err());
-    }
-
-    #[test]
-    fn a_new_store_goes_only_where_nothing_is() {
-        let directory = tempfile::tempdir().unwrap();
-        assert!(check_empty(directory.path()).is_ok());
-        assert!(check_empty(&directory.path().join("new")).is_ok());
-        std::fs::write(directory.path().join("file"), b"x").unwrap();
-        assert_eq!(check_empty(directory.path()).unwrap_err().exit_code(), 64);
-    }
 }

@@ -9,16 +9,19 @@ use crate::moment::Moment;
 use crate::place::Place;
 use crate::render::{Output, Table};
 use crate::store::{BatchFacts, LogVisitor, SegmentFacts, Store};
+use logd_engine::clock::{Clock, OsClock};
 use logd_engine::units::Lsn;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use std::ops::ControlFlow;
+use std::time::{Duration, Instant};
 
 const COMMAND: &str = "LOGD.STATS";
 const EXAMPLES: &str = "Examples:
   logctl stats redis://127.0.0.1:6379
   logctl stats unix:/run/logd.sock --json | jq .stats
-  logctl stats /var/lib/logd";
+  logctl stats /var/lib/logd
+  logctl stats redis://127.0.0.1:6379 --watch 2     what changed, every two seconds, with rates";
 
 /// Flags.
 #[derive(clap::Args, Debug)]
@@ -27,6 +30,9 @@ pub struct Arguments {
     /// Directory of a store, redis://HOST:PORT or unix:PATH.
     #[arg(value_name = "PLACE")]
     place: Place,
+    /// Print what changed every so many seconds, with its rate, until interrupted; with --json a line each time.
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "1", value_parser = clap::value_parser!(u64).range(1..))]
+    watch: Option<u64>,
 }
 
 #[derive(Debug, Serialize)]
@@ -50,12 +56,42 @@ impl Report {
 
 /// Runs it.
 pub fn run(arguments: &Arguments, output: &Output) -> Result<u8, ToolError> {
+    if let Some(seconds) = arguments.watch {
+        return watch(&arguments.place, Duration::from_secs(seconds), output);
+    }
     let report = match &arguments.place {
         Place::Directory(path) => of_files(open(path, output)?.as_mut())?,
         address => of_reply(&Daemon::connect(address)?.ask(&[COMMAND])?)?,
     };
     output.result(&report, text);
     Ok(EXIT_OK)
+}
+
+fn watch(place: &Place, pause: Duration, output: &Output) -> Result<u8, ToolError> {
+    if let Place::Directory(_) = place {
+        return Err(ToolError::Usage("--watch asks a daemon; the files of a directory tell no rates".to_owned()));
+    }
+    let mut daemon = Daemon::connect(place)?;
+    let (mut before, mut asked) = (of_reply(&daemon.ask(&[COMMAND])?)?, Instant::now());
+    loop {
+        std::thread::sleep(pause);
+        let (now, seconds) = (of_reply(&daemon.ask(&[COMMAND])?)?, asked.elapsed().as_secs_f64());
+        asked = Instant::now();
+        output.item(&now, |now| changes(&before, now, seconds));
+        before = now;
+    }
+}
+
+/// What is another than before: numbers with their change a second.
+fn changes(before: &Report, now: &Report, seconds: f64) -> String {
+    let mut table = Table::new(&["name", ">value", ">a second"]);
+    for name in now.order.iter().filter(|name| before.stats.get(*name) != Some(&now.stats[*name])) {
+        let number = |report: &Report| report.stats.get(name).and_then(Value::as_f64);
+        let (Some(old), Some(new)) = (number(before), number(now)) else { continue };
+        table.row(vec![name.clone(), now.stats[name].to_string(), format!("{:+.0}", (new - old) / seconds)]);
+    }
+    let moment = Moment(OsClock.wall().0);
+    if table.is_empty() { format!("{moment}  nothing changed") } else { format!("{moment}\n{}", table.text()) }
 }
 
 fn text(report: &Report) -> String {
@@ -92,7 +128,7 @@ fn of_reply(reply: &Reply) -> Result<Report, DaemonError> {
                 }
             }
         }
-        Reply::Integer(_) | Reply::Null => {}
+        Reply::Integer(_) | Reply::Null | Reply::Bytes(_) => {}
     }
     if report.order.is_empty() {
         return Err(DaemonError::Unexpected { command: COMMAND.to_owned(), reply: format!("{reply:?}") });
@@ -111,6 +147,7 @@ fn value_of(reply: &Reply) -> Value {
     match reply {
         Reply::Integer(number) => json!(number),
         Reply::Null => Value::Null,
+        Reply::Bytes(bytes) => json!(String::from_utf8_lossy(bytes)),
         Reply::Array(items) => Value::Array(items.iter().map(value_of).collect()),
         Reply::Text(text) => match text.parse::<i64>() {
             // Text that would print differently as a number, as "007", stays text.
@@ -197,6 +234,19 @@ mod tests {
             assert_eq!((&report.stats["syncs"], &report.stats["backend"]), (&json!(7), &json!("io_uring")));
         }
         assert!(of_reply(&Reply::Null).is_err());
+    }
+
+    #[test]
+    fn a_watch_shows_what_changed_with_its_rate() {
+        let report = |syncs: u64| {
+            let mut report = Report::new();
+            report.add("syncs", json!(syncs));
+            report.add("shards", json!(16));
+            report
+        };
+        let shown = changes(&report(10), &report(30), 2.0);
+        assert!(shown.contains("syncs     30       +10") && !shown.contains("shards"), "{shown}");
+        assert!(changes(&report(10), &report(10), 2.0).ends_with("nothing changed"));
     }
 
     #[test]
