@@ -6,9 +6,8 @@
 use crate::digest::Digest;
 use crate::disk::{Disk, DiskErrorKind, Storage};
 use crate::error::{Corrupt, Error};
-use crate::format::command::{self, Command, Malformed};
 use crate::manifest::{self, Manifest, ManifestRead, SnapshotReference};
-use crate::recovery::{LogReader, LogTail, check_reference, log_proof};
+use crate::recovery::{LogReader, LogTail, check_frame, check_reference, log_proof};
 use crate::snapshot::{self, Snapshot};
 use crate::units::Lsn;
 
@@ -174,12 +173,5 @@ impl Check<'_> {
         let cut_bytes = tail.cuts.iter().map(|cut| cut.to.saturating_sub(cut.from)).sum();
         (self.sink)(&Finding::Log { commands, last_lsn: tail.last_lsn, case: tail.case, cut_bytes });
         Ok(Some(tail))
-    }
-}
-
-fn check_frame(frame: &[u8]) -> Result<(), Malformed> {
-    match command::decode(frame)? {
-        Command::Effects(mut effects) => effects.try_for_each(|effect| effect.map(|_| ())),
-        Command::Call(_) => Ok(()),
     }
 }

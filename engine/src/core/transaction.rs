@@ -116,6 +116,7 @@ impl Core {
         level: Option<DurabilityLevel>,
     ) -> Result<(Ticket, bool), Error> {
         if keyspace.level == DurabilityLevel::Volatile {
+            self.log.check_read_only()?;
             return Ok((Ticket::NOTHING, false));
         }
         let level = level.unwrap_or(keyspace.level).max(DurabilityLevel::Accepted);
@@ -319,6 +320,9 @@ impl<'a> Transaction<'a> {
         call: Option<crate::format::command::Call<'_>>,
     ) -> Result<Ticket, Error> {
         if self.frame.is_empty() {
+            if !self.undo.is_empty() {
+                self.core.log.check_read_only()?;
+            }
             self.undo.clear();
             return Ok(Ticket::NOTHING);
         }

@@ -6,6 +6,7 @@
 
 mod batch;
 mod durable;
+mod heal;
 mod open;
 mod stats;
 mod threads;
@@ -19,10 +20,11 @@ use crate::core::{
     ActiveProcedure, Core, Direction, EngineTime, Keyspace, KeyspaceOptions, Record, ScanPosition, Scope, StateView,
     Ticket, Transaction, Watch,
 };
-use crate::disk::LockGuard;
+use crate::disk::{LatchedStorage, LockGuard};
 use crate::durability::DurabilityLevel;
 use crate::error::{Error, Failed, Refused};
 use crate::index::Entry;
+use crate::loss::Loss;
 use crate::maintenance::Desk;
 use crate::options::Options;
 use crate::units::{Lsn, Millis};
@@ -58,8 +60,15 @@ struct Inner {
     desk: Arc<Desk>,
     procedures: BTreeMap<String, ActiveProcedure>,
     report: RecoveryReport,
-    /// The threads and the lock, until the store is closed.
-    running: Mutex<Option<(Threads, Box<dyn LockGuard>)>>,
+    storage: LatchedStorage,
+    loss: Mutex<Loss>,
+    running: Mutex<Option<Running>>,
+}
+
+/// What a store has until it is closed. A read-only one has no threads.
+struct Running {
+    threads: Option<Threads>,
+    lock: Box<dyn LockGuard>,
 }
 
 impl Db {

@@ -3,8 +3,9 @@
 //! Must not know: how recovery decides.
 //! Next: recovery/ for what happens first; threads.rs for what runs afterwards.
 
+use super::heal::{self, Opened, ReadOnly};
 use super::threads::{ThreadPool, Threads};
-use super::{Db, Inner};
+use super::{Db, Inner, Running};
 use crate::checkpoint::CheckpointOptions;
 use crate::clock::{Clock, OsClock};
 use crate::core::{
@@ -18,10 +19,11 @@ use crate::limits;
 use crate::log::LogEnd;
 use crate::log::{Log, LogOptions, LogPosition, LogWriter, Waiter};
 use crate::maintenance::{Desk, Maintenance, Policy};
+use crate::loss::Loss;
 use crate::manifest::CleanMark;
 use crate::options::Options;
 use crate::prng::Prng;
-use crate::recovery::{LogFiles, Recovered, Recovery, recover};
+use crate::recovery::{LogFiles, Recovered, Recovery};
 use crate::units::{Millis, Nanos};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -99,12 +101,11 @@ impl Builder {
     fn open_locked(
         mut self,
         storage: &LatchedStorage,
-        disk: Box<dyn Disk>,
+        mut disk: Box<dyn Disk>,
         lock: Box<dyn LockGuard>,
     ) -> Result<Db, Error> {
         let seed = draw_seed();
         let time = EngineTime::start(Arc::clone(&self.clock), Millis(0));
-        let mut rebuild = Rebuild::new(&self.options, self.procedures.clone(), time);
         let pool = ThreadPool { threads: load_threads(&self.options) };
         let recovery = Recovery {
             storage,
@@ -115,39 +116,75 @@ impl Builder {
             clock: self.clock.as_ref(),
             store_id_fresh: store_id(seed),
         };
-        let recovered = recover(&recovery, &mut rebuild)?;
+        let fresh = || Rebuild::new(&self.options, self.procedures.clone(), time.clone());
+        let (rebuild, mut recovered) = match heal::recover_or_heal(&recovery, &fresh)? {
+            Opened::Writable(rebuild, recovered) => (rebuild, *recovered),
+            Opened::ReadOnly(rebuild, found) => return self.open_read_only(storage, disk, lock, rebuild, *found),
+        };
+        let loss = heal::read_loss(&mut *disk, &mut recovered.notes)?;
         self.options.segment_bytes = recovered.segment_bytes;
         if self.options.checkpoint_log_bytes == 0 {
             self.options.checkpoint_log_bytes = CHECKPOINT_SEGMENTS * recovered.segment_bytes;
         }
         let time = EngineTime::start(Arc::clone(&self.clock), recovered.time_floor);
-        let position = position(&recovered);
+        let mut position = position(&recovered);
+        heal::lift(&mut position, &loss, LSN_JUMP);
 
         let log = Log::new(&position, LogOptions::new(&self.options, recovered.segment_bytes));
-        let parts = CoreParts {
-            log: Arc::clone(&log),
-            time,
-            procedures: self.procedures.clone(),
-            options: self.options.clone(),
-            seed,
-        };
-        let core = Arc::new(Core::build(rebuild.finish(), parts));
+        let core = self.core(rebuild, Arc::clone(&log), time, seed);
         let writer = LogWriter::new(storage.disk()?, log, &position)?;
-        let desk = Arc::new(Desk::default());
-        self.start(core, writer, desk, disk, recovered, lock)
+        self.start(core, writer, storage.clone(), disk, recovered, loss, lock)
+    }
+
+    fn core(&self, rebuild: Rebuild, log: Arc<Log>, time: EngineTime, seed: u64) -> Arc<Core> {
+        let procedures = self.procedures.clone();
+        let parts = CoreParts { log, time, procedures, options: self.options.clone(), seed };
+        Arc::new(Core::build(rebuild.finish(), parts))
+    }
+
+    /// Serves what is left of a damaged store. No thread is started, and nothing is written.
+    fn open_read_only(
+        self,
+        storage: &LatchedStorage,
+        disk: Box<dyn Disk>,
+        lock: Box<dyn LockGuard>,
+        rebuild: Rebuild,
+        found: ReadOnly,
+    ) -> Result<Db, Error> {
+        let manifest = &found.plan.manifest;
+        let time = EngineTime::start(Arc::clone(&self.clock), manifest.time_millis);
+        let last_lsn = found.plan.last_lsn();
+        let fresh = LogPosition::fresh(StoreId(manifest.store_id.to_le_bytes()));
+        let position = LogPosition { last_lsn, next_lsn: last_lsn.next(), ..fresh };
+        let log = Log::new(&position, LogOptions::new(&self.options, manifest.segment_bytes));
+        log.refuse_writes(found.damage.to_string());
+        let core = self.core(rebuild, log, time, 0);
+        let report = RecoveryReport::of_read_only(found.words(), disk.report().clone());
+        let running = Mutex::new(Some(Running { threads: None, lock }));
+        let (desk, procedures) = (Arc::new(Desk::default()), BTreeMap::new());
+        let loss = Mutex::new(Loss::default());
+        let mut inner = Inner { core, desk, procedures, report, storage: storage.clone(), loss, running };
+        for procedure in self.procedures.all() {
+            // One that the store does not know in this version would have to be named in the log.
+            if let Ok(active) = inner.core.activate(procedure) {
+                inner.procedures.insert(procedure.name().to_owned(), active);
+            }
+        }
+        Ok(Db { inner: Arc::new(inner) })
     }
 
     fn start(
         self,
         core: Arc<Core>,
         writer: LogWriter,
-        desk: Arc<Desk>,
+        storage: LatchedStorage,
         disk: Box<dyn Disk>,
         recovered: Recovered<LogEnd>,
+        loss: Loss,
         lock: Box<dyn LockGuard>,
     ) -> Result<Db, Error> {
-        let policy = policy(&self.options);
-        let report = RecoveryReport::new(&recovered, disk.report().clone());
+        let (policy, desk) = (policy(&self.options), Arc::new(Desk::default()));
+        let report = RecoveryReport::new(&recovered, &loss, disk.report().clone());
         let now = core.time.monotonic();
         let maintenance = Maintenance::new(disk, Arc::clone(&core), Arc::clone(&desk), recovered.manifest, policy, now);
         let maintenance_waker = maintenance.waker();
@@ -155,8 +192,9 @@ impl Builder {
         let _ = core.maintenance_waker.set(maintenance_waker);
         tell_of_first_sync(&core);
         let threads = Threads::start(&core, writer, maintenance)?;
-        let mut inner =
-            Inner { core, desk, procedures: BTreeMap::new(), report, running: Mutex::new(Some((threads, lock))) };
+        let running = Mutex::new(Some(Running { threads: Some(threads), lock }));
+        let (procedures, loss) = (BTreeMap::new(), Mutex::new(loss));
+        let mut inner = Inner { core, desk, procedures, report, storage, loss, running };
         inner.activate(&self.procedures)?;
         Ok(Db { inner: Arc::new(inner) })
     }
@@ -177,12 +215,16 @@ pub(super) struct RecoveryReport {
 }
 
 impl RecoveryReport {
-    fn new(recovered: &Recovered<LogEnd>, disk: DiskReport) -> RecoveryReport {
+    fn of_read_only(words: String, disk: DiskReport) -> RecoveryReport {
+        RecoveryReport { notes: disk.notes.clone(), disk, words, cut_bytes: 0, span: Nanos(0) }
+    }
+
+    fn new(recovered: &Recovered<LogEnd>, loss: &Loss, disk: DiskReport) -> RecoveryReport {
         let elapsed = recovered.elapsed;
         RecoveryReport {
             notes: recovered.notes.iter().chain(&disk.notes).cloned().collect(),
             disk,
-            words: recovered.to_string(),
+            words: format!("{recovered}{}", heal::words(loss)),
             cut_bytes: recovered.cut_bytes,
             span: Nanos(elapsed.load.0 + elapsed.replay.0 + elapsed.finish.0),
         }
@@ -235,6 +277,7 @@ impl Inner {
     }
 
     fn checkpoint(&self) -> Result<(), Error> {
+        self.check_writable()?;
         match self.desk.take(|| self.core.wake_maintenance()) {
             Some(report) => report.result,
             None => Err(Refused::Closed.into()),
@@ -242,8 +285,12 @@ impl Inner {
     }
 
     fn close(&self) -> Result<(), Error> {
-        let Some((threads, lock)) = self.running.lock().take() else { return Ok(()) };
+        let Some(Running { threads, lock }) = self.running.lock().take() else { return Ok(()) };
         self.core.log.close();
+        let Some(threads) = threads else {
+            drop(lock);
+            return Ok(());
+        };
         let (writer, maintenance) = threads.join(&self.core);
         let failure = self.core.log.failure();
         let clean = writer.filter(|_| failure.is_none()).map(|writer| clean_mark(&writer));
@@ -281,6 +328,7 @@ impl Db {
 
     /// Starts a checkpoint (snapshot, manifest, shorter log) in the background. False if one is running already.
     pub fn start_checkpoint(&self) -> Result<bool, Error> {
+        self.inner.check_writable()?;
         let is_new = self.inner.desk.ask();
         self.inner.core.wake_maintenance();
         Ok(is_new)

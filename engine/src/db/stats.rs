@@ -9,6 +9,7 @@ use crate::core::CountersNow;
 use crate::disk::DiskReport;
 use crate::durability::DurabilityLevel;
 use crate::log::{TallyNow, Watermarks};
+use crate::loss::Loss;
 use crate::maintenance::wall_of;
 use crate::units::Lsn;
 
@@ -29,6 +30,10 @@ pub struct Stats {
     pub disk: DiskReport,
     /// The failure that stopped all writing.
     pub failure: Option<String>,
+    /// Why the store is open for reading only, if it is.
+    pub read_only: Option<String>,
+    /// What salvages have lost; to be shown while `Loss::is_unacknowledged`.
+    pub loss: Loss,
     /// The store's default level.
     pub durability: DurabilityLevel,
 }
@@ -143,6 +148,8 @@ impl Db {
             },
             disk: self.inner.report.disk.clone(),
             failure: self.failure().map(|failed| failed.to_string()),
+            read_only: self.read_only().map(str::to_owned),
+            loss: self.loss(),
             durability: self.options().durability,
         }
     }

@@ -92,6 +92,8 @@ pub struct Log {
     /// The lag bound does not hold: acknowledge what is synced only.
     gated: AtomicBool,
     failure: OnceLock<Failed>,
+    /// Why nothing is written at all.
+    read_only: OnceLock<String>,
     /// Last LSN that left the queue, and how many batches did.
     taken: AtomicU64,
     turn: AtomicU64,
@@ -124,6 +126,7 @@ impl Log {
             synced: AtomicU64::new(position.last_lsn.0),
             gated: AtomicBool::new(false),
             failure: OnceLock::new(),
+            read_only: OnceLock::new(),
             taken: AtomicU64::new(position.last_lsn.0),
             turn: AtomicU64::new(0),
             waiters: Waiters::new(),
@@ -184,6 +187,24 @@ impl Log {
     /// The failed write or sync that ended all writing, if there was one.
     pub fn failure(&self) -> Option<Failed> {
         self.failure.get().cloned()
+    }
+
+    /// Refuses every append from now on, for a reason.
+    pub fn refuse_writes(&self, reason: String) {
+        let _ = self.read_only.set(reason);
+    }
+
+    /// Why appends are refused altogether; `None` if they are not.
+    pub fn read_only(&self) -> Option<&str> {
+        self.read_only.get().map(String::as_str)
+    }
+
+    /// An error if appends are refused altogether: for changes that are not logged.
+    pub fn check_read_only(&self) -> Result<(), Error> {
+        match self.read_only() {
+            Some(reason) => Err(Refused::ReadOnly { reason: reason.to_owned() }.into()),
+            None => Ok(()),
+        }
     }
 
     /// Asks that everything assigned so far is synced now; returns up to which LSN that is.
@@ -370,6 +391,7 @@ impl Log {
         if shared.closed {
             return Err(Refused::Closed.into());
         }
+        self.check_read_only()?;
         let bytes_max = self.command_bytes_max();
         if frame_bytes > bytes_max {
             return Err(Refused::CommandTooLarge { bytes: frame_bytes, bytes_max }.into());

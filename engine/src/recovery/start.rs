@@ -125,18 +125,28 @@ fn segment_bytes(options: &Options, free: u64) -> u64 {
     (1 << share.ilog2()).min(SEGMENT_BYTES_USUAL)
 }
 
-/// Loads the newest snapshot and returns its LSN. A damaged one is an error: falling back is the operator's decision.
+/// Loads the newest snapshot and returns its LSN. A damaged one is an error: what follows is a matter of `on_corruption`, and
+/// plan.rs does it.
 fn load_newest<L>(
     recovery: &Recovery<'_, L>,
     disk: &mut dyn Disk,
     manifest: &Manifest,
     target: &mut dyn Target,
 ) -> Result<Lsn, Error> {
-    // The place for a policy that falls back to the snapshot before, once there is a setting for it: the log is kept from
-    // the oldest snapshot on, so the result is the same, only later.
     let Some(reference) = manifest.snapshots.last() else { return Ok(Lsn::NONE) };
+    load_snapshot(recovery, disk, manifest.store_id, reference, target)
+}
+
+/// Loads the snapshot that a manifest means.
+pub(super) fn load_snapshot<L>(
+    recovery: &Recovery<'_, L>,
+    disk: &mut dyn Disk,
+    store_id: u128,
+    reference: &SnapshotReference,
+    target: &mut dyn Target,
+) -> Result<Lsn, Error> {
     let snapshot = Snapshot::open(disk, reference.lsn)?;
-    check_reference(manifest.store_id, reference, &snapshot)?;
+    check_reference(store_id, reference, &snapshot)?;
     target.begin(&snapshot.meta)?;
     let same_shards = usize::from(snapshot.meta.shards) == recovery.options.shards;
     if same_shards && snapshot.meta.routing == recovery.routing {
