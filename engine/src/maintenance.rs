@@ -4,17 +4,21 @@
 //! Must not know: threads; whoever owns one calls `step`, then `wait`.
 //! Next: checkpoint.rs has the order of a checkpoint; log/prepare.rs makes segments.
 
+mod space;
+
 use crate::checkpoint::{
     Checkpoint, CheckpointNext, CheckpointOptions, Cut, SnapshotKind, SnapshotReport, SnapshotReports, Source,
+    give_up_older,
 };
 use crate::core::Core;
 use crate::disk::{Disk, DiskWaker};
-use crate::error::{Error, Failed};
+use crate::error::{Error, Failed, Full};
 use crate::log::{PrepareNext, Preparer, SegmentSpan};
 use crate::manifest::{CleanMark, FILE, Manifest, ManifestFile};
 use crate::snapshot::Part;
 use crate::units::{Lsn, Millis, Nanos, SegmentId};
 use parking_lot::{Condvar, Mutex};
+use space::{Gain, Measured, Room};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -30,6 +34,8 @@ pub struct Policy {
     pub span: Nanos,
     /// How each one is taken.
     pub checkpoint: CheckpointOptions,
+    /// Free bytes that growth leaves alone; `None`: chosen by the size of segments and snapshots.
+    pub reserve_bytes: Option<u64>,
 }
 
 /// What callers and the maintenance driver share about checkpoints.
@@ -182,6 +188,13 @@ pub struct Maintenance {
     last_start: Nanos,
     /// Log bytes behind the newest snapshot at which the next checkpoint is due: raised after a failure.
     due_bytes: u64,
+    room: Room,
+    /// What was free at the last measurement.
+    free_bytes: u64,
+    /// No checkpoint for room before this time.
+    space_start: Nanos,
+    /// Size of the index when the last checkpoint began; at first without a bound, since nobody measured.
+    index_bytes: u64,
 }
 
 impl Maintenance {
@@ -209,6 +222,10 @@ impl Maintenance {
             checkpoint: None,
             last_start: now,
             due_bytes: policy.log_bytes,
+            room: Room::Roomy,
+            free_bytes: u64::MAX,
+            space_start: now,
+            index_bytes: u64::MAX,
         }
     }
 
@@ -226,7 +243,56 @@ impl Maintenance {
         };
         self.prove_segment();
         let expired = self.expire(now);
-        prepared.sooner(expired).sooner(self.step_checkpoint(now))
+        let measured = self.measure(now);
+        prepared.sooner(expired).sooner(measured).sooner(self.step_checkpoint(now))
+    }
+
+    /// Looks how much room there is, and says when to look again.
+    fn measure(&mut self, now: Nanos) -> MaintenanceNext {
+        let Ok(space) = self.disk.space() else { return MaintenanceNext::Idle };
+        let newest_bytes = self.manifest.manifest().snapshots.last().map_or(0, |newest| newest.file_bytes);
+        let measured = Measured {
+            total: space.total,
+            free: space.free,
+            is_log_full: self.core.log.space() == Some(Full::Disk),
+            // One that is being written takes its room already.
+            snapshot_bytes: if self.checkpoint.is_some() { 0 } else { newest_bytes.max(self.log_bytes()) },
+            segment_bytes: self.core.options.segment_bytes,
+        };
+        let reserve = space::reserve_bytes(self.policy.reserve_bytes, &measured);
+        self.room = space::room(self.room, reserve, &measured);
+        self.free_bytes = space.free;
+        self.core.log.reserve().set(space.free, reserve, self.room == Room::Low);
+        // Only a low disk is worth a timer; otherwise whoever writes wakes the driver in time.
+        if self.room == Room::Low { MaintenanceNext::Until(now.after(space::LOOK_AGAIN)) } else { MaintenanceNext::Idle }
+    }
+
+    fn is_changed(&self) -> bool {
+        self.core.log.watermarks().assigned > newest_lsn(self.manifest.manifest())
+    }
+
+    /// What a checkpoint could free.
+    fn gain(&self) -> Gain {
+        let manifest = self.manifest.manifest();
+        let spans = self.core.log.spans();
+        let sealed = spans.split_last().map_or(&[][..], |(_, sealed)| sealed);
+        Gain {
+            log_bytes: sealed.iter().map(|span| span.bytes).sum(),
+            older_snapshots: manifest.snapshots.len().saturating_sub(1),
+            snapshot_bytes: manifest.snapshots.last().map_or(0, |newest| newest.file_bytes),
+            index_bytes_then: self.index_bytes,
+            index_bytes_now: if self.is_changed() { self.core.shards.size().1 } else { self.index_bytes },
+        }
+    }
+
+    /// Where there is little room, older snapshots make place for the next one.
+    fn make_room(&mut self) -> Result<(), Error> {
+        let manifest = self.manifest.manifest();
+        let next_bytes = manifest.snapshots.last().map_or(0, |newest| newest.file_bytes).max(self.log_bytes());
+        if self.room == Room::Low || self.free_bytes < next_bytes.saturating_add(self.core.options.segment_bytes) {
+            give_up_older(self.disk.as_mut(), &mut self.manifest, &CoreSource(&self.core))?;
+        }
+        Ok(())
     }
 
     /// Blocks until there is something to do.
@@ -264,12 +330,13 @@ impl Maintenance {
         self.manifest.mark_clean(self.disk.as_mut(), clean, time)
     }
 
-    /// Notes in the manifest that there is a log, once it is durable, so that its loss cannot pass for a log that never was.
+    /// Notes in the manifest which segment there is, once something of it is durable, so that its loss cannot pass for a log that
+    /// ended before it, or never was. Two blocks for each segment.
     fn prove_segment(&mut self) {
         let proven = self.manifest.manifest().segment_proof;
         let span = self.core.log.spans().last().copied();
         let is_news =
-            |span: &SegmentSpan| proven == SegmentId(0) && span.first_lsn <= self.core.log.watermarks().synced;
+            |span: &SegmentSpan| span.segment > proven && span.first_lsn <= self.core.log.watermarks().synced;
         if let Some(span) = span.filter(is_news)
             && let Err(error) = self.manifest.prove_segment(self.disk.as_mut(), span.segment)
         {
@@ -293,9 +360,9 @@ impl Maintenance {
                 Err(next) => return next,
             }
         }
-        let log_bytes = self.log_bytes();
+        let (log_bytes, room) = (self.log_bytes(), self.room);
         let checkpoint = self.checkpoint.as_mut().expect("started above");
-        checkpoint.set_urgent(log_bytes > URGENT_FACTOR * self.policy.log_bytes || self.core.log.space().is_some());
+        checkpoint.set_urgent(log_bytes > URGENT_FACTOR * self.policy.log_bytes || room != Room::Roomy);
         let source = CoreSource(&self.core);
         match checkpoint.step(self.disk.as_mut(), &mut self.manifest, &source, now) {
             CheckpointNext::Again => MaintenanceNext::Again,
@@ -319,7 +386,11 @@ impl Maintenance {
         if self.log_bytes() >= self.due_bytes {
             return Ok(SnapshotKind::LogBytes);
         }
-        let changed = self.core.log.watermarks().assigned > newest_lsn(self.manifest.manifest());
+        let changed = self.is_changed();
+        if self.room != Room::Roomy && self.gain().is_worth_it(self.room) {
+            let is_time = now >= self.space_start;
+            return if is_time { Ok(SnapshotKind::Space) } else { Err(MaintenanceNext::Until(self.space_start)) };
+        }
         if self.policy.span == Nanos(0) || !changed {
             return Err(MaintenanceNext::Idle);
         }
@@ -330,10 +401,19 @@ impl Maintenance {
     fn start(&mut self, kind: SnapshotKind, now: Nanos) {
         self.desk.started();
         self.last_start = now;
-        self.checkpoint = Some(Checkpoint::new(self.policy.checkpoint, kind, now));
+        let mut options = self.policy.checkpoint;
+        if self.room != Room::Roomy {
+            self.index_bytes = self.core.shards.size().1;
+            options.snapshots_kept = 1;
+            if let Err(error) = self.make_room() {
+                self.core.log.latch(failed(&error));
+            }
+        }
+        self.checkpoint = Some(Checkpoint::new(options, kind, now));
     }
 
     fn end(&mut self, report: SnapshotReport) {
+        self.space_start = space::next_start(report.start, report.end);
         self.checkpoint = None;
         self.due_bytes = match &report.result {
             Ok(()) => self.policy.log_bytes,

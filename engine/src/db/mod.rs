@@ -24,6 +24,7 @@ use crate::disk::{LatchedStorage, LockGuard};
 use crate::durability::DurabilityLevel;
 use crate::error::{Error, Failed, Refused};
 use crate::index::Entry;
+use crate::log::SpaceNow;
 use crate::loss::Loss;
 use crate::maintenance::Desk;
 use crate::options::Options;
@@ -266,6 +267,12 @@ impl Db {
     /// The disk failure that stopped all writing, if there was one.
     pub fn failure(&self) -> Option<Failed> {
         self.inner.core.log.failure()
+    }
+
+    /// Has somebody told whenever the disk gets so full that the store may not grow, and when it may again. The callback runs on
+    /// the maintenance thread and must be short.
+    pub fn on_space(&self, told: impl Fn(SpaceNow) + Send + Sync + 'static) {
+        self.inner.core.log.reserve().on_change(Box::new(told));
     }
 
     /// LSN of the newest command.

@@ -355,6 +355,7 @@ fn policy(options: &Options) -> Policy {
             snapshots_kept: options.snapshots_kept,
             bytes_per_second: options.checkpoint_bytes_per_second,
         },
+        reserve_bytes: options.disk_reserve_bytes,
     }
 }
 

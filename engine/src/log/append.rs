@@ -8,6 +8,7 @@
 use super::lag::Lag;
 use super::position::{LogOptions, LogPosition};
 use super::queue::{NoRoom, Queue};
+use super::reserve::Reserve;
 use super::retention::SegmentSpan;
 use super::segments::Segments;
 use super::tally::{Tally, TallyNow};
@@ -94,6 +95,7 @@ pub struct Log {
     failure: OnceLock<Failed>,
     /// Why nothing is written at all.
     read_only: OnceLock<String>,
+    reserve: Reserve,
     /// Last LSN that left the queue, and how many batches did.
     taken: AtomicU64,
     turn: AtomicU64,
@@ -127,6 +129,7 @@ impl Log {
             gated: AtomicBool::new(false),
             failure: OnceLock::new(),
             read_only: OnceLock::new(),
+            reserve: Reserve::default(),
             taken: AtomicU64::new(position.last_lsn.0),
             turn: AtomicU64::new(0),
             waiters: Waiters::new(),
@@ -187,6 +190,11 @@ impl Log {
     /// The failed write or sync that ended all writing, if there was one.
     pub fn failure(&self) -> Option<Failed> {
         self.failure.get().cloned()
+    }
+
+    /// Whether the store may grow.
+    pub fn reserve(&self) -> &Reserve {
+        &self.reserve
     }
 
     /// Refuses every append from now on, for a reason.

@@ -6,6 +6,7 @@
 mod digest;
 mod dump;
 mod effect_text;
+mod repair;
 mod replay;
 mod stats;
 mod verify;
@@ -56,6 +57,8 @@ pub enum Command {
     Verify(verify::Arguments),
     /// Show what is in the manifest, the snapshots and the log.
     Dump(dump::Arguments),
+    /// Save what is whole of a damaged store into a new directory.
+    Repair(repair::Arguments),
     /// Rebuild the state in memory, up to an LSN or a moment.
     Replay(replay::Arguments),
     /// Print the digest of a state: the same for a directory, a daemon and a replay.
@@ -117,6 +120,7 @@ pub fn run(command: &Command, output: &Output) -> Result<u8, ToolError> {
     match command {
         Command::Verify(arguments) => verify::run(arguments, output),
         Command::Dump(arguments) => dump::run(arguments, output),
+        Command::Repair(arguments) => repair::run(arguments, output),
         Command::Replay(arguments) => replay::run(arguments, output),
         Command::Digest(arguments) => digest::run(arguments, output),
         Command::Stats(arguments) => stats::run(arguments, output),
