@@ -195,6 +195,12 @@ pub struct Maintenance {
     space_start: Nanos,
     /// Size of the index when the last checkpoint began; at first without a bound, since nobody measured.
     index_bytes: u64,
+    /// Its size at the last measurement.
+    index_bytes_now: u64,
+    /// The log wants a segment that the disk has no room for.
+    is_starved: bool,
+    /// The last checkpoint failed.
+    has_failed: bool,
 }
 
 impl Maintenance {
@@ -207,7 +213,8 @@ impl Maintenance {
         policy: Policy,
         now: Nanos,
     ) -> Maintenance {
-        let preparer = Preparer::new(Arc::clone(&core.log));
+        let mut preparer = Preparer::new(Arc::clone(&core.log));
+        preparer.defer_full();
         let bell = Bell::new(disk.waker());
         core.log.set_preparer(bell.waker());
         desk.state.lock().newest = newest_lsn(manifest.manifest());
@@ -226,6 +233,9 @@ impl Maintenance {
             free_bytes: u64::MAX,
             space_start: now,
             index_bytes: u64::MAX,
+            index_bytes_now: 0,
+            is_starved: false,
+            has_failed: false,
         }
     }
 
@@ -250,21 +260,38 @@ impl Maintenance {
     /// Looks how much room there is, and says when to look again.
     fn measure(&mut self, now: Nanos) -> MaintenanceNext {
         let Ok(space) = self.disk.space() else { return MaintenanceNext::Idle };
-        let newest_bytes = self.manifest.manifest().snapshots.last().map_or(0, |newest| newest.file_bytes);
+        self.is_starved = self.preparer.is_starved();
+        self.index_bytes_now = self.core.shards.size().1;
         let measured = Measured {
             total: space.total,
             free: space.free,
-            is_log_full: self.core.log.space() == Some(Full::Disk),
-            // One that is being written takes its room already.
-            snapshot_bytes: if self.checkpoint.is_some() { 0 } else { newest_bytes.max(self.log_bytes()) },
+            is_log_full: self.is_starved,
+            // The index is larger than a snapshot of it.
+            snapshot_bytes: self.index_bytes_now,
             segment_bytes: self.core.options.segment_bytes,
         };
         let reserve = space::reserve_bytes(self.policy.reserve_bytes, &measured);
-        self.room = space::room(self.room, reserve, &measured);
+        // One that is being written takes room that it gives back at its end.
+        if self.checkpoint.is_none() || self.is_starved {
+            self.room = space::room(self.room, reserve, &measured);
+        }
         self.free_bytes = space.free;
         self.core.log.reserve().set(space.free, reserve, self.room == Room::Low);
+        // The log of deletes must leave room for the snapshot that shortens it.
+        self.preparer.set_floor(if self.room == Room::Low { self.index_bytes_now.min(reserve) } else { 0 });
+        // Who waits for a segment waits on while room is being made, and is refused where nothing can be done.
+        let full = (self.is_starved && self.checkpoint.is_none() && !self.can_relieve()).then_some(Full::Disk);
+        let known = self.core.log.space();
+        if known != full && !matches!(known, Some(Full::Log { .. })) {
+            self.core.log.set_space(full);
+        }
         // Only a low disk is worth a timer; otherwise whoever writes wakes the driver in time.
         if self.room == Room::Low { MaintenanceNext::Until(now.after(space::LOOK_AGAIN)) } else { MaintenanceNext::Idle }
+    }
+
+    /// Whether a checkpoint right now would get a log that has no segment left going again.
+    fn can_relieve(&self) -> bool {
+        self.is_starved && !self.has_failed && self.core.log.failure().is_none() && self.is_changed()
     }
 
     fn is_changed(&self) -> bool {
@@ -281,15 +308,13 @@ impl Maintenance {
             older_snapshots: manifest.snapshots.len().saturating_sub(1),
             snapshot_bytes: manifest.snapshots.last().map_or(0, |newest| newest.file_bytes),
             index_bytes_then: self.index_bytes,
-            index_bytes_now: if self.is_changed() { self.core.shards.size().1 } else { self.index_bytes },
+            index_bytes_now: if self.is_changed() { self.index_bytes_now } else { self.index_bytes },
         }
     }
 
     /// Where there is little room, older snapshots make place for the next one.
     fn make_room(&mut self) -> Result<(), Error> {
-        let manifest = self.manifest.manifest();
-        let next_bytes = manifest.snapshots.last().map_or(0, |newest| newest.file_bytes).max(self.log_bytes());
-        if self.room == Room::Low || self.free_bytes < next_bytes.saturating_add(self.core.options.segment_bytes) {
+        if self.room == Room::Low || self.free_bytes < self.index_bytes_now.saturating_add(self.core.options.segment_bytes) {
             give_up_older(self.disk.as_mut(), &mut self.manifest, &CoreSource(&self.core))?;
         }
         Ok(())
@@ -387,6 +412,9 @@ impl Maintenance {
             return Ok(SnapshotKind::LogBytes);
         }
         let changed = self.is_changed();
+        if self.can_relieve() {
+            return Ok(SnapshotKind::Space);
+        }
         if self.room != Room::Roomy && self.gain().is_worth_it(self.room) {
             let is_time = now >= self.space_start;
             return if is_time { Ok(SnapshotKind::Space) } else { Err(MaintenanceNext::Until(self.space_start)) };
@@ -403,7 +431,7 @@ impl Maintenance {
         self.last_start = now;
         let mut options = self.policy.checkpoint;
         if self.room != Room::Roomy {
-            self.index_bytes = self.core.shards.size().1;
+            self.index_bytes = self.index_bytes_now;
             options.snapshots_kept = 1;
             if let Err(error) = self.make_room() {
                 self.core.log.latch(failed(&error));
@@ -414,6 +442,8 @@ impl Maintenance {
 
     fn end(&mut self, report: SnapshotReport) {
         self.space_start = space::next_start(report.start, report.end);
+        self.has_failed = report.result.is_err();
+        self.preparer.retry_now();
         self.checkpoint = None;
         self.due_bytes = match &report.result {
             Ok(()) => self.policy.log_bytes,

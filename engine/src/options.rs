@@ -77,7 +77,7 @@ pub struct Options {
     /// What opening does about damage. Default `Refuse`.
     pub on_corruption: OnCorruption,
     /// Free bytes of the file system that writes which grow the store leave alone; deletes, expiry and checkpoints use them.
-    /// `None` chooses: two segments and the size of the newest snapshot, at most a quarter of the file system. Default `None`.
+    /// `None` chooses: two segments and the size of the newest snapshot, at most half of the file system. Default `None`.
     pub disk_reserve_bytes: Option<u64>,
 }
 

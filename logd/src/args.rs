@@ -80,7 +80,7 @@ pub struct Args {
     /// What a start does about damage: refuse, read-only, previous-snapshot, salvage [default: refuse]
     #[arg(long, value_name = "POLICY")]
     pub on_corruption: Option<OnCorruption>,
-    /// Free disk space that only deletes and checkpoints may use [default: two segments and a snapshot, at most a quarter]
+    /// Free disk space that only deletes and checkpoints may use [default: two segments and a snapshot, at most half of the disk]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub disk_reserve_bytes: Option<u64>,
     /// Parts of the index with a lock each [default: 16]

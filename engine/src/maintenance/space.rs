@@ -12,7 +12,7 @@
 use crate::units::Nanos;
 
 /// The reserve is never more than this share of the file system: one in so many.
-const RESERVE_SHARE: u64 = 4;
+const RESERVE_SHARE: u64 = 2;
 /// Segments in a reserve that is chosen here.
 const RESERVE_SEGMENTS: u64 = 2;
 /// Least time between two checkpoints for room.
@@ -78,7 +78,7 @@ impl Gain {
     }
 }
 
-/// The bytes that growth leaves alone: two segments and a snapshot, at most a quarter of the disk; or as many as were asked for.
+/// The bytes that growth leaves alone: two segments and a snapshot, at most half of the disk; or as many as were asked for.
 pub fn reserve_bytes(asked: Option<u64>, measured: &Measured) -> u64 {
     let share = measured.total / RESERVE_SHARE;
     asked.unwrap_or((RESERVE_SEGMENTS * measured.segment_bytes).saturating_add(measured.snapshot_bytes)).min(share)
@@ -112,9 +112,9 @@ mod tests {
     #[test]
     fn the_reserve_is_bounded_by_the_disk_and_may_be_set() {
         assert_eq!(reserve_bytes(None, &SMALL), 3 * MIB);
-        assert_eq!(reserve_bytes(None, &Measured { snapshot_bytes: 100 * MIB, ..SMALL }), 4 * MIB);
+        assert_eq!(reserve_bytes(None, &Measured { snapshot_bytes: 100 * MIB, ..SMALL }), 8 * MIB);
         assert_eq!(reserve_bytes(Some(MIB), &SMALL), MIB);
-        assert_eq!(reserve_bytes(Some(100 * MIB), &SMALL), 4 * MIB);
+        assert_eq!(reserve_bytes(Some(100 * MIB), &SMALL), 8 * MIB);
     }
 
     #[test]
