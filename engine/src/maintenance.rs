@@ -4,11 +4,11 @@
 //! Must not know: threads; whoever owns one calls `step`, then `wait`.
 //! Next: checkpoint.rs has the order of a checkpoint; log/prepare.rs makes segments.
 
+mod desk;
 mod space;
 
 use crate::checkpoint::{
-    Checkpoint, CheckpointNext, CheckpointOptions, Cut, SnapshotKind, SnapshotReport, SnapshotReports, Source,
-    give_up_older,
+    Checkpoint, CheckpointNext, CheckpointOptions, Cut, SnapshotKind, SnapshotReport, Source, give_up_older,
 };
 use crate::core::Core;
 use crate::disk::{Disk, DiskWaker};
@@ -17,7 +17,7 @@ use crate::log::{PrepareNext, Preparer, SegmentSpan};
 use crate::manifest::{CleanMark, FILE, Manifest, ManifestFile};
 use crate::snapshot::Part;
 use crate::units::{Lsn, Millis, Nanos, SegmentId};
-use parking_lot::{Condvar, Mutex};
+pub use desk::{Desk, DeskNow};
 use space::{Gain, Measured, Room};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -36,95 +36,6 @@ pub struct Policy {
     pub checkpoint: CheckpointOptions,
     /// Free bytes that growth leaves alone; `None`: chosen by the size of segments and snapshots.
     pub reserve_bytes: Option<u64>,
-}
-
-/// What callers and the maintenance driver share about checkpoints.
-#[derive(Default)]
-pub struct Desk {
-    state: Mutex<DeskState>,
-    changed: Condvar,
-}
-
-#[derive(Default)]
-struct DeskState {
-    wanted: bool,
-    running: bool,
-    finished_count: u64,
-    stopped: bool,
-    newest: Lsn,
-    bytes_written: u64,
-    reports: SnapshotReports,
-}
-
-/// A reading of the desk.
-#[derive(Clone, Debug, Default)]
-pub struct DeskNow {
-    /// Whether a checkpoint is running or wanted.
-    pub running: bool,
-    /// LSN of the newest snapshot.
-    pub newest: Lsn,
-    /// Bytes written to snapshots since the store was opened.
-    pub bytes_written: u64,
-    /// The last checkpoints, oldest first.
-    pub reports: Vec<SnapshotReport>,
-}
-
-impl Desk {
-    /// Asks for a checkpoint. False if one is running or asked for already.
-    pub fn ask(&self) -> bool {
-        let mut state = self.state.lock();
-        let is_new = !state.running && !state.wanted;
-        state.wanted = true;
-        is_new
-    }
-
-    /// Asks for a checkpoint, wakes the driver and waits until one that started after this call has ended.
-    /// `None`: the store was closed before.
-    pub fn take(&self, wake: impl FnOnce()) -> Option<SnapshotReport> {
-        let mut state = self.state.lock();
-        state.wanted = true;
-        // One that runs already froze its state before this call: the next one counts.
-        let target = state.finished_count + 1 + u64::from(state.running);
-        wake();
-        while state.finished_count < target && !state.stopped {
-            self.changed.wait(&mut state);
-        }
-        (state.finished_count >= target).then(|| state.reports.iter().last().cloned()).flatten()
-    }
-
-    /// Reads it.
-    pub fn now(&self) -> DeskNow {
-        let state = self.state.lock();
-        DeskNow {
-            running: state.running || state.wanted,
-            newest: state.newest,
-            bytes_written: state.bytes_written,
-            reports: state.reports.iter().cloned().collect(),
-        }
-    }
-
-    fn take_wish(&self) -> bool {
-        std::mem::take(&mut self.state.lock().wanted)
-    }
-
-    fn started(&self) {
-        self.state.lock().running = true;
-    }
-
-    fn finished(&self, report: SnapshotReport, newest: Lsn) {
-        let mut state = self.state.lock();
-        state.running = false;
-        state.finished_count += 1;
-        state.newest = newest;
-        state.bytes_written += report.bytes;
-        state.reports.push(report);
-        self.changed.notify_all();
-    }
-
-    fn stop(&self) {
-        self.state.lock().stopped = true;
-        self.changed.notify_all();
-    }
 }
 
 /// When the driver has to be called again.
@@ -217,7 +128,7 @@ impl Maintenance {
         preparer.defer_full();
         let bell = Bell::new(disk.waker());
         core.log.set_preparer(bell.waker());
-        desk.state.lock().newest = newest_lsn(manifest.manifest());
+        desk.begin(newest_lsn(manifest.manifest()));
         Maintenance {
             disk,
             bell,
@@ -286,7 +197,11 @@ impl Maintenance {
             self.core.log.set_space(full);
         }
         // Only a low disk is worth a timer; otherwise whoever writes wakes the driver in time.
-        if self.room == Room::Low { MaintenanceNext::Until(now.after(space::LOOK_AGAIN)) } else { MaintenanceNext::Idle }
+        if self.room == Room::Low {
+            MaintenanceNext::Until(now.after(space::LOOK_AGAIN))
+        } else {
+            MaintenanceNext::Idle
+        }
     }
 
     /// Whether a checkpoint right now would get a log that has no segment left going again.
@@ -314,7 +229,9 @@ impl Maintenance {
 
     /// Where there is little room, older snapshots make place for the next one.
     fn make_room(&mut self) -> Result<(), Error> {
-        if self.room == Room::Low || self.free_bytes < self.index_bytes_now.saturating_add(self.core.options.segment_bytes) {
+        if self.room == Room::Low
+            || self.free_bytes < self.index_bytes_now.saturating_add(self.core.options.segment_bytes)
+        {
             give_up_older(self.disk.as_mut(), &mut self.manifest, &CoreSource(&self.core))?;
         }
         Ok(())
@@ -336,13 +253,11 @@ impl Maintenance {
     pub fn checkpoint_now(&mut self, clock: &dyn Fn() -> Nanos) -> Result<(), Error> {
         self.desk.ask();
         loop {
-            let before = self.desk.state.lock().finished_count;
+            let before = self.desk.finished_count();
             let next = self.step(clock());
-            let state = self.desk.state.lock();
-            if state.finished_count > before && !state.wanted {
-                return state.reports.iter().last().map_or(Ok(()), |report| report.result.clone());
+            if let Some(result) = self.desk.result_since(before) {
+                return result;
             }
-            drop(state);
             self.wait(next, clock());
         }
     }
@@ -360,8 +275,7 @@ impl Maintenance {
     fn prove_segment(&mut self) {
         let proven = self.manifest.manifest().segment_proof;
         let span = self.core.log.spans().last().copied();
-        let is_news =
-            |span: &SegmentSpan| span.segment > proven && span.first_lsn <= self.core.log.watermarks().synced;
+        let is_news = |span: &SegmentSpan| span.segment > proven && span.first_lsn <= self.core.log.watermarks().synced;
         if let Some(span) = span.filter(is_news)
             && let Err(error) = self.manifest.prove_segment(self.disk.as_mut(), span.segment)
         {

@@ -215,7 +215,11 @@ fn missing_and_beheaded_segments_end_the_prefix_and_nothing_is_taken_over_the_ho
         let store = scratch.copy();
         let segments = names(&store, "log");
         let file = &segments[segments.len() - 3];
-        if is_missing { fs::remove_file(file).expect("ours") } else { flip(file, 50) }
+        if is_missing {
+            fs::remove_file(file).expect("ours")
+        } else {
+            flip(file, 50)
+        }
         assert!(is_corrupt(Db::open(&store, options(OnCorruption::PreviousSnapshot))));
         let db = Db::open(&store, options(OnCorruption::Salvage)).expect("salvaged");
         let kept = prefix(&db);
@@ -280,7 +284,8 @@ fn damage_at_any_place_of_any_file_is_answered_by_every_policy_with_a_prefix_or_
                 flip(&file, at);
             }
             let case = format!("{name} {at} {cut}");
-            let readable = Db::open(&store, options(OnCorruption::ReadOnly)).unwrap_or_else(|error| panic!("{case}: {error}"));
+            let readable =
+                Db::open(&store, options(OnCorruption::ReadOnly)).unwrap_or_else(|error| panic!("{case}: {error}"));
             let kept = prefix(&readable);
             let was_read_only = readable.read_only().is_some();
             drop(readable);
@@ -292,7 +297,8 @@ fn damage_at_any_place_of_any_file_is_answered_by_every_policy_with_a_prefix_or_
             assert!(kept >= 1390 || is_told, "{case}: {kept} kept, {recovery:?}");
             salvaged += u32::from(was_read_only);
             drop(db);
-            let again = Db::open(&store, options(OnCorruption::Refuse)).unwrap_or_else(|error| panic!("{case}: {error}"));
+            let again =
+                Db::open(&store, options(OnCorruption::Refuse)).unwrap_or_else(|error| panic!("{case}: {error}"));
             assert_eq!(prefix(&again), kept, "{case}");
             drop(again);
             fs::remove_dir_all(store).expect("ours");

@@ -18,7 +18,11 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 fn open(storage: &SimStorage) -> Db {
     let options = Options { segment_bytes: 1 << 20, shards: 2, ..Options::default() };
-    Db::builder("simulated").options(options).storage(Arc::new(storage.clone()), Arc::new(OsClock)).open().expect("it opens")
+    Db::builder("simulated")
+        .options(options)
+        .storage(Arc::new(storage.clone()), Arc::new(OsClock))
+        .open()
+        .expect("it opens")
 }
 
 fn key(number: u32) -> [u8; 4] {

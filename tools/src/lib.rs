@@ -1,5 +1,5 @@
 //! The tools: verify, dump, replay, digest and stats over a directory or a running daemon.
-//! Guarantees: nothing here writes to what it looks at, takes a lock, or decodes bytes by hand; the engine decodes.
+//! Guarantees: nothing here writes to what it looks at (`repair` writes to a new directory), takes a lock, or decodes bytes by hand; the engine decodes.
 //! Must not know: how the engine keeps what it decoded.
 //! Next: command/ has a file for each command; store.rs is what they read; directory.rs reads it.
 

@@ -48,10 +48,7 @@ impl ReadOnly {
 }
 
 /// Recovers; after damage once more, as the policy says.
-pub(super) fn recover_or_heal(
-    recovery: &Recovery<'_, LogFiles>,
-    fresh: &dyn Fn() -> Rebuild,
-) -> Result<Opened, Error> {
+pub(super) fn recover_or_heal(recovery: &Recovery<'_, LogFiles>, fresh: &dyn Fn() -> Rebuild) -> Result<Opened, Error> {
     let policy = recovery.options.on_corruption;
     let mut rebuild = fresh();
     let damage = match recover(recovery, &mut rebuild) {

@@ -192,7 +192,11 @@ impl Loss {
 impl std::fmt::Display for Loss {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         if self.last_lsn == Lsn::NONE {
-            return write!(f, "no command was lost; {} damaged files ({} bytes) are in quarantine/", self.files, self.bytes);
+            return write!(
+                f,
+                "no command was lost; {} damaged files ({} bytes) are in quarantine/",
+                self.files, self.bytes
+            );
         }
         write!(
             f,

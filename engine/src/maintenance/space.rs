@@ -132,7 +132,13 @@ mod tests {
 
     #[test]
     fn a_checkpoint_for_room_has_to_be_worth_its_bytes() {
-        let gain = Gain { log_bytes: MIB, snapshot_bytes: 2 * MIB, index_bytes_then: 80, index_bytes_now: 80, ..Gain::default() };
+        let gain = Gain {
+            log_bytes: MIB,
+            snapshot_bytes: 2 * MIB,
+            index_bytes_then: 80,
+            index_bytes_now: 80,
+            ..Gain::default()
+        };
         assert!(!gain.is_worth_it(Room::Roomy) && !gain.is_worth_it(Room::Tight) && gain.is_worth_it(Room::Low));
         assert!(Gain { snapshot_bytes: 0, ..gain }.is_worth_it(Room::Tight));
         let nothing = Gain { log_bytes: 0, ..gain };

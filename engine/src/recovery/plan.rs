@@ -89,7 +89,9 @@ pub(super) fn check_batch(batch: Batch<'_>) -> Result<(), Error> {
         if let Err(reason) = check_frame(frame) {
             let file = crate::log::segment_name(batch.segment);
             let (offset, expected) = (batch.offset, format!("a command with LSN {lsn}"));
-            return Err(Corrupt { what: "command", file, offset, case: 'k', expected, found: reason.to_string() }.into());
+            return Err(
+                Corrupt { what: "command", file, offset, case: 'k', expected, found: reason.to_string() }.into()
+            );
         }
     }
     Ok(())

@@ -47,6 +47,7 @@ pub fn recover<L: LogReader>(recovery: &Recovery<'_, L>, target: &mut dyn Target
     let mut notes = Vec::new();
     let (mut file, fresh) = open_manifest(recovery, disk, &mut notes)?;
     let snapshot_lsn = load_newest(recovery, disk, file.manifest(), target)?;
+    note_older(disk, file.manifest(), &mut notes)?;
     let loaded = recovery.clock.monotonic();
     let replay = replay(recovery, disk, file.manifest(), snapshot_lsn, target)?;
     let replayed = recovery.clock.monotonic();
@@ -135,6 +136,25 @@ fn load_newest<L>(
 ) -> Result<Lsn, Error> {
     let Some(reference) = manifest.snapshots.last() else { return Ok(Lsn::NONE) };
     load_snapshot(recovery, disk, manifest.store_id, reference, target)
+}
+
+/// The older snapshots are not needed today; that one of them is damaged should be known before it is. Only their frames are
+/// read, which is cheap; `logctl verify` reads all.
+fn note_older(disk: &mut dyn Disk, manifest: &Manifest, notes: &mut Vec<String>) -> Result<(), Error> {
+    let Some((_, older)) = manifest.snapshots.split_last() else { return Ok(()) };
+    for reference in older {
+        let opened = Snapshot::open(disk, reference.lsn);
+        match opened.and_then(|snapshot| check_reference(manifest.store_id, reference, &snapshot)) {
+            Err(Error::Corrupt(corrupt)) => {
+                crate::mark!("older_snapshot_damaged");
+                notes.push(format!(
+                    "an older snapshot is damaged; nothing is lost, but it could not be fallen back on: {corrupt}"
+                ));
+            }
+            checked => checked?,
+        }
+    }
+    Ok(())
 }
 
 /// Loads the snapshot that a manifest means.

@@ -34,9 +34,9 @@ pub const EXIT_FAILED: u8 = 4;
 pub const EXIT_USAGE: u8 = 64;
 
 const EXIT_CODES: &str =
-    "Exit codes: 0 success, 1 torn tail or another digest than --check, 2 corrupt, 3 not a store, \
+    "Exit codes: 0 success, 1 torn tail, another digest than --check, or a loss in repair --dry-run, 2 corrupt, 3 not a store, \
 4 failed, 64 wrong command line.
-Nothing is written to what is looked at; a running daemon may keep its store open meanwhile.";
+Nothing is written to what is looked at (`repair` writes to another directory); a running daemon may keep its store open meanwhile.";
 
 /// Looks at logd stores, at rest or running.
 #[derive(clap::Parser, Debug)]
@@ -173,6 +173,6 @@ mod tests {
         assert!(Arguments::try_parse_from(["logctl", "--json", "verify", "d"]).unwrap().json);
         assert!(Arguments::try_parse_from(["logctl", "verify", "d", "--json"]).unwrap().json);
         assert!(Arguments::try_parse_from(["logctl", "replay", "d", "--to-lsn", "1", "--to-time", "2"]).is_err());
-        assert!(Arguments::try_parse_from(["logctl", "repair", "d"]).is_err());
+        assert!(Arguments::try_parse_from(["logctl", "repair", "d"]).is_err(), "it never works in place");
     }
 }

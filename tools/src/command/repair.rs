@@ -5,10 +5,12 @@
 //! Next: the engine's recovery/plan.rs and recovery/extract.rs.
 
 use super::{EXIT_CORRUPT, EXIT_FAILED, EXIT_OK, ToolError, directory_of};
+use crate::directory::{self, digest_of, procedures};
 use crate::moment::Moment;
 use crate::place::{Place, holder};
 use crate::progress::Progress;
 use crate::render::{Output, size_text};
+use crate::state::{Limit, rebuild};
 use logd_engine::Error;
 use logd_engine::disk::{IoMode, OsStorage, Storage};
 use logd_engine::error::Failed;
@@ -78,8 +80,8 @@ struct Report {
     snapshot_lsn: u64,
     last_lsn: u64,
     loss: LossReport,
-    /// Digest of the newest snapshot of the result, as `verify` read it; `None` where there is none.
-    snapshot_digest: Option<String>,
+    /// State digest of the result; `None` where it was not made, or cannot be rebuilt here (a note says why).
+    digest: Option<String>,
     notes: Vec<String>,
 }
 
@@ -115,10 +117,19 @@ pub fn run(arguments: &Arguments, output: &Output) -> Result<u8, ToolError> {
     }
     put_in_place(&unfinished, &arguments.target)?;
     report.state = "repaired";
-    report.snapshot_digest = result.snapshot_digest;
-    report.last_lsn = report.last_lsn.max(result.last_lsn);
+    report.last_lsn = result.last_lsn.max(report.snapshot_lsn);
+    match digest(&arguments.target) {
+        Ok(digest) => report.digest = Some(digest),
+        Err(error) => report.notes.push(format!("its digest could not be made: {error}")),
+    }
     output.result(&report, text);
     Ok(EXIT_OK)
+}
+
+/// Replays the new store once more, from its files.
+fn digest(target: &Path) -> Result<String, ToolError> {
+    let mut store = directory::open(target)?;
+    Ok(digest_of(&rebuild(store.as_mut(), Limit::End, procedures())?.rebuild.view()))
 }
 
 fn now() -> Millis {
@@ -132,11 +143,14 @@ fn failed(operation: &'static str, path: &Path, error: &std::io::Error) -> ToolE
 
 /// A directory of that name must not exist, or be empty.
 fn check_target(target: &Path) -> Result<(), ToolError> {
-    match fs::read_dir(target) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(failed("read", target, &error)),
-        Ok(names) if names.count() == 0 => Ok(()),
-        Ok(_) => Err(ToolError::Usage(format!("{} is not empty; name a new directory", target.display()))),
+    let mut names = match fs::read_dir(target) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(failed("read", target, &error)),
+        Ok(names) => names,
+    };
+    match names.next() {
+        None => Ok(()),
+        Some(_) => Err(ToolError::Usage(format!("{} is not empty; name a new directory", target.display()))),
     }
 }
 
@@ -161,7 +175,6 @@ fn confirm(arguments: &Arguments, report: &Report) -> bool {
 
 struct Built {
     damage: Option<String>,
-    snapshot_digest: Option<String>,
     last_lsn: u64,
 }
 
@@ -176,11 +189,11 @@ fn build(source: &mut dyn logd_engine::disk::Disk, found: &Plan, unfinished: &Pa
     extract(source, &mut *target, found, &mut |bytes| progress.add(0, bytes))?;
     drop(target);
     progress.finish();
-    let mut built = Built { damage: None, snapshot_digest: None, last_lsn: 0 };
-    let verdict = verify(&storage, &LogFiles, &mut |finding| match finding {
-        Finding::Snapshot { digest, .. } => built.snapshot_digest = Some(digest.to_string()),
-        Finding::Log { last_lsn, .. } => built.last_lsn = last_lsn.0,
-        _ => {}
+    let mut built = Built { damage: None, last_lsn: 0 };
+    let verdict = verify(&storage, &LogFiles, &mut |finding| {
+        if let Finding::Log { last_lsn, .. } = finding {
+            built.last_lsn = last_lsn.0;
+        }
     })?;
     built.damage = match verdict {
         Verdict::Sound | Verdict::TornTailOnly => None,
@@ -200,9 +213,8 @@ fn put_in_place(unfinished: &Path, target: &Path) -> Result<(), ToolError> {
 fn report(found: &Plan, source: &Path, target: &Path) -> Report {
     let loss = &found.loss;
     let segments = found.log.moved.iter().map(|(segment, _)| logd_engine::log::segment_name(*segment));
-    let cut = found.log.cut.map(|cut| {
-        format!("{} from byte {} on", logd_engine::log::segment_name(cut.segment), cut.from)
-    });
+    let cut =
+        found.log.cut.map(|cut| format!("{} from byte {} on", logd_engine::log::segment_name(cut.segment), cut.from));
     let snapshots = found.snapshots_damaged.iter().map(|(lsn, _)| logd_engine::snapshot::file_name(*lsn));
     let manifest = found.manifest_rebuilt.then(|| "manifest".to_owned());
     Report {
@@ -223,7 +235,7 @@ fn report(found: &Plan, source: &Path, target: &Path) -> Report {
             bytes: loss.bytes,
             files: manifest.into_iter().chain(snapshots).chain(cut).chain(segments).collect(),
         },
-        snapshot_digest: None,
+        digest: None,
         notes: notes(found),
     }
 }
@@ -234,7 +246,10 @@ fn notes(found: &Plan) -> Vec<String> {
         notes.push("the store is not damaged; the result is a copy".to_owned());
     }
     if found.manifest_rebuilt {
-        notes.push("without the manifest nothing proves where the log ended; commands at its very end may be missing".to_owned());
+        notes.push(
+            "without the manifest nothing proves where the log ended; commands at its very end may be missing"
+                .to_owned(),
+        );
     }
     notes
 }
@@ -259,8 +274,8 @@ fn text(report: &Report) -> String {
     if !loss.files.is_empty() {
         text += &format!("left behind ({}): {}\n", size_text(loss.bytes), loss.files.join(", "));
     }
-    if let Some(digest) = &report.snapshot_digest {
-        text += &format!("verified: digest of its snapshot {digest}\n");
+    if let Some(digest) = &report.digest {
+        text += &format!("verified: last LSN {}, digest {digest}\n", report.last_lsn);
     }
     report.notes.iter().for_each(|note| text += &format!("note: {note}\n"));
     text
