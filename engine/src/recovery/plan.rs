@@ -70,7 +70,7 @@ pub fn plan(disk: &mut dyn Disk, noted: Millis) -> Result<Option<Plan>, Error> {
     loss.files += snapshots_damaged.len() as u64 + u64::from(manifest_damage.is_some());
     loss.bytes += snapshots_damaged.iter().map(|(_, bytes)| bytes).sum::<u64>();
     let manifest_rebuilt = manifest_damage.is_some();
-    let mut manifest = Manifest { snapshots: usable(disk, &before, whole, &log)?, ..before };
+    let mut manifest = Manifest { snapshots: usable(disk, &before, whole, &log, &mut damage)?, ..before };
     if log.damage.is_some() || loss.last_lsn != Lsn::NONE || manifest_rebuilt {
         manifest = Manifest { lsn_proof: log.last_lsn, segment_proof: log.segment, clean: None, ..manifest };
     }
@@ -162,16 +162,20 @@ fn usable(
     before: &Manifest,
     whole: Vec<SnapshotReference>,
     log: &Prefix,
+    damage: &mut Vec<Corrupt>,
 ) -> Result<Vec<SnapshotReference>, Error> {
-    if log.damage.is_none() {
-        return Ok(whole);
-    }
-    let mut usable = Vec::new();
-    let newest = whole.last().map(|newest| newest.lsn);
+    let (mut usable, newest) = (Vec::new(), whole.last().map(|newest| newest.lsn));
     for reference in whole {
-        let is_newest = Some(reference.lsn) == newest;
-        if is_newest || (log.segment.0 > 0 && prefix(disk, before, reference.lsn.next())?.last_lsn == log.last_lsn) {
+        if Some(reference.lsn) == newest {
             usable.push(reference);
+            continue;
+        }
+        // Damage between two whole snapshots costs nothing, but the older of them leads nowhere any more.
+        let from_here = prefix(disk, before, reference.lsn.next())?;
+        let is_same = log.segment.0 > 0 && from_here.last_lsn == log.last_lsn;
+        match from_here.damage {
+            Some(found) if !is_same => damage.push(found),
+            _ => usable.push(reference),
         }
     }
     Ok(usable)
