@@ -65,6 +65,8 @@ pub enum SnapshotKind {
     Time,
     /// After a recovery.
     Recovery,
+    /// The disk was nearly full.
+    Space,
 }
 
 /// How a checkpoint went.
@@ -325,6 +327,21 @@ impl Checkpoint {
         manifest.replace(disk, next)?;
         Ok((State::Retire { oldest }, CheckpointNext::Again))
     }
+}
+
+/// Gives up all snapshots but the newest, so that the next one has room: first a manifest that no longer names them, durably,
+/// then their log and they themselves. False if there is no older one.
+pub fn give_up_older(disk: &mut dyn Disk, manifest: &mut ManifestFile, source: &dyn Source) -> Result<bool, Error> {
+    let Some((newest, older)) = manifest.manifest().snapshots.split_last() else { return Ok(false) };
+    if older.is_empty() {
+        return Ok(false);
+    }
+    crate::mark!("older_snapshots_given_up");
+    let newest = *newest;
+    manifest.replace(disk, Manifest { snapshots: vec![newest], ..manifest.manifest().clone() })?;
+    source.retire_log(newest.lsn);
+    remove_unnamed(disk, manifest.manifest())?;
+    Ok(true)
 }
 
 /// Removes what an interrupted snapshot left.

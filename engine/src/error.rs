@@ -89,6 +89,12 @@ pub enum Refused {
     /// The store is closed.
     #[error("the store is closed")]
     Closed,
+    /// The store was damaged and is open for reading only, as `on_corruption` says.
+    #[error("the store is read-only, since it is damaged: {reason}")]
+    ReadOnly {
+        /// The damage.
+        reason: String,
+    },
     /// The log holds calls of a procedure that this program cannot run.
     #[error(
         "the log holds a call of procedure {name:?} version {version:08x} at LSN {lsn}, which is not registered: open with that version registered too, checkpoint, then upgrade"
@@ -151,7 +157,7 @@ pub struct Failed {
 /// Damage: where it is, what should stand there, what to run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{what} in {file} at byte {offset} (case {case}): expected {expected}, found {found}; run `logctl verify DIR` for the extent of the damage"
+    "{what} in {file} at byte {offset} (case {case}): expected {expected}, found {found}; `logctl verify DIR` shows its extent, `logctl repair DIR NEWDIR` saves what is whole, and --on-corruption says what a start does about it"
 )]
 pub struct Corrupt {
     /// The structure that is damaged.

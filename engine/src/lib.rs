@@ -16,6 +16,7 @@ pub mod format;
 pub mod index;
 pub mod limits;
 pub mod log;
+pub mod loss;
 pub mod maintenance;
 pub mod manifest;
 pub mod mark;
@@ -35,4 +36,4 @@ pub use core::{
 pub use db::{Batch, Db, Stats};
 pub use durability::DurabilityLevel;
 pub use error::Error;
-pub use options::Options;
+pub use options::{OnCorruption, Options};

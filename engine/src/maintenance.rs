@@ -4,17 +4,21 @@
 //! Must not know: threads; whoever owns one calls `step`, then `wait`.
 //! Next: checkpoint.rs has the order of a checkpoint; log/prepare.rs makes segments.
 
+mod desk;
+mod space;
+
 use crate::checkpoint::{
-    Checkpoint, CheckpointNext, CheckpointOptions, Cut, SnapshotKind, SnapshotReport, SnapshotReports, Source,
+    Checkpoint, CheckpointNext, CheckpointOptions, Cut, SnapshotKind, SnapshotReport, Source, give_up_older,
 };
 use crate::core::Core;
 use crate::disk::{Disk, DiskWaker};
-use crate::error::{Error, Failed};
+use crate::error::{Error, Failed, Full};
 use crate::index::Rubble;
 use crate::log::{PrepareNext, Preparer, SegmentSpan};
 use crate::manifest::{CleanMark, FILE, Manifest, ManifestFile};
 use crate::units::{Lsn, Millis, Nanos, SegmentId};
-use parking_lot::{Condvar, Mutex};
+pub use desk::{Desk, DeskNow};
+use space::{Gain, Measured, Room};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -36,95 +40,8 @@ pub struct Policy {
     pub span: Nanos,
     /// How each one is taken.
     pub checkpoint: CheckpointOptions,
-}
-
-/// What callers and the maintenance driver share about checkpoints.
-#[derive(Default)]
-pub struct Desk {
-    state: Mutex<DeskState>,
-    changed: Condvar,
-}
-
-#[derive(Default)]
-struct DeskState {
-    wanted: bool,
-    running: bool,
-    finished_count: u64,
-    stopped: bool,
-    newest: Lsn,
-    bytes_written: u64,
-    reports: SnapshotReports,
-}
-
-/// A reading of the desk.
-#[derive(Clone, Debug, Default)]
-pub struct DeskNow {
-    /// Whether a checkpoint is running or wanted.
-    pub running: bool,
-    /// LSN of the newest snapshot.
-    pub newest: Lsn,
-    /// Bytes written to snapshots since the store was opened.
-    pub bytes_written: u64,
-    /// The last checkpoints, oldest first.
-    pub reports: Vec<SnapshotReport>,
-}
-
-impl Desk {
-    /// Asks for a checkpoint. False if one is running or asked for already.
-    pub fn ask(&self) -> bool {
-        let mut state = self.state.lock();
-        let is_new = !state.running && !state.wanted;
-        state.wanted = true;
-        is_new
-    }
-
-    /// Asks for a checkpoint, wakes the driver and waits until one that started after this call has ended.
-    /// `None`: the store was closed before.
-    pub fn take(&self, wake: impl FnOnce()) -> Option<SnapshotReport> {
-        let mut state = self.state.lock();
-        state.wanted = true;
-        // One that runs already froze its state before this call: the next one counts.
-        let target = state.finished_count + 1 + u64::from(state.running);
-        wake();
-        while state.finished_count < target && !state.stopped {
-            self.changed.wait(&mut state);
-        }
-        (state.finished_count >= target).then(|| state.reports.iter().last().cloned()).flatten()
-    }
-
-    /// Reads it.
-    pub fn now(&self) -> DeskNow {
-        let state = self.state.lock();
-        DeskNow {
-            running: state.running || state.wanted,
-            newest: state.newest,
-            bytes_written: state.bytes_written,
-            reports: state.reports.iter().cloned().collect(),
-        }
-    }
-
-    fn take_wish(&self) -> bool {
-        std::mem::take(&mut self.state.lock().wanted)
-    }
-
-    fn started(&self) {
-        self.state.lock().running = true;
-    }
-
-    fn finished(&self, report: SnapshotReport, newest: Lsn) {
-        let mut state = self.state.lock();
-        state.running = false;
-        state.finished_count += 1;
-        state.newest = newest;
-        state.bytes_written += report.bytes;
-        state.reports.push(report);
-        self.changed.notify_all();
-    }
-
-    fn stop(&self) {
-        self.state.lock().stopped = true;
-        self.changed.notify_all();
-    }
+    /// Free bytes that growth leaves alone; `None`: chosen by the size of segments and snapshots.
+    pub reserve_bytes: Option<u64>,
 }
 
 /// When the driver has to be called again.
@@ -190,6 +107,19 @@ pub struct Maintenance {
     last_start: Nanos,
     /// Log bytes behind the newest snapshot at which the next checkpoint is due: raised after a failure.
     due_bytes: u64,
+    room: Room,
+    /// What was free at the last measurement.
+    free_bytes: u64,
+    /// No checkpoint for room before this time.
+    space_start: Nanos,
+    /// Size of the index when the last checkpoint began; at first without a bound, since nobody measured.
+    index_bytes: u64,
+    /// Its size at the last measurement.
+    index_bytes_now: u64,
+    /// The log wants a segment that the disk has no room for.
+    is_starved: bool,
+    /// The last checkpoint failed.
+    has_failed: bool,
 }
 
 impl Maintenance {
@@ -202,10 +132,11 @@ impl Maintenance {
         policy: Policy,
         now: Nanos,
     ) -> Maintenance {
-        let preparer = Preparer::new(Arc::clone(&core.log));
+        let mut preparer = Preparer::new(Arc::clone(&core.log));
+        preparer.defer_full();
         let bell = Bell::new(disk.waker());
         core.log.set_preparer(bell.waker());
-        desk.state.lock().newest = newest_lsn(manifest.manifest());
+        desk.begin(newest_lsn(manifest.manifest()));
         Maintenance {
             disk,
             bell,
@@ -218,6 +149,13 @@ impl Maintenance {
             rubble: Rubble::new(),
             last_start: now,
             due_bytes: policy.log_bytes,
+            room: Room::Roomy,
+            free_bytes: u64::MAX,
+            space_start: now,
+            index_bytes: u64::MAX,
+            index_bytes_now: 0,
+            is_starved: false,
+            has_failed: false,
         }
     }
 
@@ -236,7 +174,78 @@ impl Maintenance {
         self.prove_segment();
         let expired = self.expire(now);
         let is_preparing = prepared == MaintenanceNext::Again;
-        prepared.sooner(expired).sooner(self.step_checkpoint(now, is_preparing)).sooner(self.free())
+        let measured = self.measure(now);
+        let beside = prepared.sooner(expired).sooner(measured);
+        beside.sooner(self.step_checkpoint(now, is_preparing)).sooner(self.free())
+    }
+
+    /// Looks how much room there is, and says when to look again.
+    fn measure(&mut self, now: Nanos) -> MaintenanceNext {
+        let Ok(space) = self.disk.space() else { return MaintenanceNext::Idle };
+        self.is_starved = self.preparer.is_starved();
+        self.index_bytes_now = self.core.shards.size().1;
+        let measured = Measured {
+            total: space.total,
+            free: space.free,
+            is_log_full: self.is_starved,
+            // The index is larger than a snapshot of it.
+            snapshot_bytes: self.index_bytes_now,
+            segment_bytes: self.core.options.segment_bytes,
+        };
+        let reserve = space::reserve_bytes(self.policy.reserve_bytes, &measured);
+        // One that is being written takes room that it gives back at its end.
+        if self.checkpoint.is_none() || self.is_starved {
+            self.room = space::room(self.room, reserve, &measured);
+        }
+        self.free_bytes = space.free;
+        self.core.log.reserve().set(space.free, reserve, self.room == Room::Low);
+        // The log of deletes must leave room for the snapshot that shortens it.
+        self.preparer.set_floor(if self.room == Room::Low { self.index_bytes_now.min(reserve) } else { 0 });
+        // Who waits for a segment waits on while room is being made, and is refused where nothing can be done.
+        let full = (self.is_starved && self.checkpoint.is_none() && !self.can_relieve()).then_some(Full::Disk);
+        let known = self.core.log.space();
+        if known != full && !matches!(known, Some(Full::Log { .. })) {
+            self.core.log.set_space(full);
+        }
+        // Only a low disk is worth a timer; otherwise whoever writes wakes the driver in time.
+        if self.room == Room::Low {
+            MaintenanceNext::Until(now.after(space::LOOK_AGAIN))
+        } else {
+            MaintenanceNext::Idle
+        }
+    }
+
+    /// Whether a checkpoint right now would get a log that has no segment left going again.
+    fn can_relieve(&self) -> bool {
+        self.is_starved && !self.has_failed && self.core.log.failure().is_none() && self.is_changed()
+    }
+
+    fn is_changed(&self) -> bool {
+        self.core.log.watermarks().assigned > newest_lsn(self.manifest.manifest())
+    }
+
+    /// What a checkpoint could free.
+    fn gain(&self) -> Gain {
+        let manifest = self.manifest.manifest();
+        let spans = self.core.log.spans();
+        let sealed = spans.split_last().map_or(&[][..], |(_, sealed)| sealed);
+        Gain {
+            log_bytes: sealed.iter().map(|span| span.bytes).sum(),
+            older_snapshots: manifest.snapshots.len().saturating_sub(1),
+            snapshot_bytes: manifest.snapshots.last().map_or(0, |newest| newest.file_bytes),
+            index_bytes_then: self.index_bytes,
+            index_bytes_now: if self.is_changed() { self.index_bytes_now } else { self.index_bytes },
+        }
+    }
+
+    /// Where there is little room, older snapshots make place for the next one.
+    fn make_room(&mut self) -> Result<(), Error> {
+        if self.room == Room::Low
+            || self.free_bytes < self.index_bytes_now.saturating_add(self.core.options.segment_bytes)
+        {
+            give_up_older(self.disk.as_mut(), &mut self.manifest, &CoreSource(&self.core))?;
+        }
+        Ok(())
     }
 
     /// Blocks until there is something to do.
@@ -255,13 +264,11 @@ impl Maintenance {
     pub fn checkpoint_now(&mut self, clock: &dyn Fn() -> Nanos) -> Result<(), Error> {
         self.desk.ask();
         loop {
-            let before = self.desk.state.lock().finished_count;
+            let before = self.desk.finished_count();
             let next = self.step(clock());
-            let state = self.desk.state.lock();
-            if state.finished_count > before && !state.wanted {
-                return state.reports.iter().last().map_or(Ok(()), |report| report.result.clone());
+            if let Some(result) = self.desk.result_since(before) {
+                return result;
             }
-            drop(state);
             self.wait(next, clock());
         }
     }
@@ -276,7 +283,8 @@ impl Maintenance {
         self.manifest.mark_stop(self.disk.as_mut(), clean, is_dense, time)
     }
 
-    /// Notes in the manifest that there is a new segment, once it is durable, so that its loss cannot pass for a log that ended before.
+    /// Notes in the manifest which segment there is, once something of it is durable, so that its loss cannot pass for a log that
+    /// ended before it, or never was. Two blocks for each segment.
     fn prove_segment(&mut self) {
         let proven = self.manifest.manifest().segment_proof;
         let span = self.core.log.spans().last().copied();
@@ -314,9 +322,9 @@ impl Maintenance {
                 Err(next) => return next,
             }
         }
-        let log_bytes = self.log_bytes();
+        let (log_bytes, room) = (self.log_bytes(), self.room);
         let checkpoint = self.checkpoint.as_mut().expect("started above");
-        checkpoint.set_urgent(log_bytes > URGENT_FACTOR * self.policy.log_bytes || self.core.log.space().is_some());
+        checkpoint.set_urgent(log_bytes > URGENT_FACTOR * self.policy.log_bytes || room != Room::Roomy);
         let (kept, all) = self.core.past_bytes();
         checkpoint.set_kept(kept, (all / KEPT_SHARE).max(KEPT_BYTES_MIN), is_preparing);
         let source = CoreSource(&self.core);
@@ -349,7 +357,14 @@ impl Maintenance {
         if self.log_bytes() >= self.due_bytes {
             return Ok(SnapshotKind::LogBytes);
         }
-        let changed = self.core.log.watermarks().assigned > newest_lsn(self.manifest.manifest());
+        let changed = self.is_changed();
+        if self.can_relieve() {
+            return Ok(SnapshotKind::Space);
+        }
+        if self.room != Room::Roomy && self.gain().is_worth_it(self.room) {
+            let is_time = now >= self.space_start;
+            return if is_time { Ok(SnapshotKind::Space) } else { Err(MaintenanceNext::Until(self.space_start)) };
+        }
         if self.policy.span == Nanos(0) || !changed {
             return Err(MaintenanceNext::Idle);
         }
@@ -360,10 +375,21 @@ impl Maintenance {
     fn start(&mut self, kind: SnapshotKind, now: Nanos) {
         self.desk.started();
         self.last_start = now;
-        self.checkpoint = Some(Checkpoint::new(self.policy.checkpoint, kind, now));
+        let mut options = self.policy.checkpoint;
+        if self.room != Room::Roomy {
+            self.index_bytes = self.index_bytes_now;
+            options.snapshots_kept = 1;
+            if let Err(error) = self.make_room() {
+                self.core.log.latch(failed(&error));
+            }
+        }
+        self.checkpoint = Some(Checkpoint::new(options, kind, now));
     }
 
     fn end(&mut self, report: SnapshotReport) {
+        self.space_start = space::next_start(report.start, report.end);
+        self.has_failed = report.result.is_err();
+        self.preparer.retry_now();
         self.checkpoint = None;
         self.due_bytes = match &report.result {
             Ok(()) => self.policy.log_bytes,

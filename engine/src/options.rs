@@ -7,6 +7,46 @@ use crate::durability::DurabilityLevel;
 use crate::error::{Error, Refused};
 use crate::limits;
 
+/// What opening does about damage to what was durable. A torn tail is no damage: every policy cuts it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnCorruption {
+    /// It is an error that names the place and what to run. Nothing is changed.
+    #[default]
+    Refuse,
+    /// What is provably right is served for reading: newest whole snapshot, log up to the damage. Nothing is changed.
+    ReadOnly,
+    /// A damaged snapshot or manifest is put aside and an older snapshot with the log behind it takes its place, which loses
+    /// nothing. Damage to that log is still refused.
+    PreviousSnapshot,
+    /// As before; a damaged log is cut at the damage, the rest is put aside, and the loss is counted until acknowledged.
+    Salvage,
+}
+
+impl OnCorruption {
+    /// All of them.
+    pub const ALL: [OnCorruption; 4] =
+        [OnCorruption::Refuse, OnCorruption::ReadOnly, OnCorruption::PreviousSnapshot, OnCorruption::Salvage];
+
+    /// The word in flags, configuration and INFO.
+    pub fn word(self) -> &'static str {
+        match self {
+            OnCorruption::Refuse => "refuse",
+            OnCorruption::ReadOnly => "read-only",
+            OnCorruption::PreviousSnapshot => "previous-snapshot",
+            OnCorruption::Salvage => "salvage",
+        }
+    }
+}
+
+impl std::str::FromStr for OnCorruption {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<OnCorruption, String> {
+        let known = OnCorruption::ALL.into_iter().find(|policy| policy.word() == text);
+        known.ok_or_else(|| format!("{text:?} is none of refuse, read-only, previous-snapshot, salvage"))
+    }
+}
+
 /// Settings of a store. `Options::default()` is right for a gateway with a small SSD.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -34,6 +74,11 @@ pub struct Options {
     pub shards: usize,
     /// Threads that load snapshots at start; 0 for one a core. Default 0.
     pub load_threads: usize,
+    /// What opening does about damage. Default `Refuse`.
+    pub on_corruption: OnCorruption,
+    /// Free bytes of the file system that writes which grow the store leave alone; deletes, expiry and checkpoints use them.
+    /// `None` chooses: two segments and the size of the newest snapshot, at most half of the file system. Default `None`.
+    pub disk_reserve_bytes: Option<u64>,
 }
 
 impl Default for Options {
@@ -51,6 +96,8 @@ impl Default for Options {
             snapshots_kept: 2,
             shards: 16,
             load_threads: 0,
+            on_corruption: OnCorruption::Refuse,
+            disk_reserve_bytes: None,
         }
     }
 }

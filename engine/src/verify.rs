@@ -6,9 +6,8 @@
 use crate::digest::Digest;
 use crate::disk::{Disk, DiskErrorKind, Storage};
 use crate::error::{Corrupt, Error};
-use crate::format::command::{self, Command, Effect, Malformed};
 use crate::manifest::{self, Manifest, ManifestRead, SnapshotReference};
-use crate::recovery::{LogReader, LogTail, check_reference, log_proof};
+use crate::recovery::{Defined, LogReader, LogTail, check_frame, check_reference, log_proof};
 use crate::snapshot::{self, Snapshot};
 use crate::units::Lsn;
 
@@ -100,13 +99,6 @@ struct Check<'a> {
     defined: Option<Defined>,
 }
 
-/// How many keyspaces and procedures there are at a place in the log: commands may name no others.
-#[derive(Clone, Copy, Default)]
-struct Defined {
-    keyspaces: u16,
-    procedures: u32,
-}
-
 impl Check<'_> {
     fn damaged(&mut self, corrupt: Corrupt) {
         (self.sink)(&Finding::Damage(corrupt.clone()));
@@ -144,8 +136,7 @@ impl Check<'_> {
             let (block_count, record_count) = (trailer.block_count, trailer.record_count);
             (self.sink)(&Finding::Snapshot { lsn: reference.lsn, block_count, record_count, digest });
         }
-        let (keyspaces, procedures) = (snapshot.meta.keyspaces.len() as u16, snapshot.meta.procedures.len() as u32);
-        Ok(Some(Defined { keyspaces, procedures }))
+        Ok(Some(Defined::by(&snapshot)))
     }
 
     /// Files that a crash may leave are no damage, but worth a word.
@@ -190,47 +181,5 @@ impl Check<'_> {
         let cut_bytes = tail.cuts.iter().map(|cut| cut.to.saturating_sub(cut.from)).sum();
         (self.sink)(&Finding::Log { commands, last_lsn: tail.last_lsn, case: tail.case, cut_bytes });
         Ok(Some(tail))
-    }
-}
-
-/// A frame must decode, and name only what is defined by then, as far as that is known.
-fn check_frame(frame: &[u8], mut defined: Option<&mut Defined>) -> Result<(), Malformed> {
-    let effects = match command::decode(frame)? {
-        Command::Effects(effects) => effects,
-        Command::Call(call) => {
-            let known = defined.is_none_or(|defined| call.procedure < defined.procedures);
-            return if known { Ok(()) } else { Err(Malformed("call of a procedure that was not defined")) };
-        }
-    };
-    for effect in effects {
-        let effect = effect?;
-        if let Some(defined) = defined.as_deref_mut() {
-            defined.check(&effect)?;
-        }
-    }
-    Ok(())
-}
-
-impl Defined {
-    fn check(&mut self, effect: &Effect<'_>) -> Result<(), Malformed> {
-        match *effect {
-            Effect::Put { keyspace, .. }
-            | Effect::Delete { keyspace, .. }
-            | Effect::Expire { keyspace, .. }
-            | Effect::Clear { keyspace } => {
-                let known = keyspace < self.keyspaces;
-                if known { Ok(()) } else { Err(Malformed("effect on a keyspace that was not defined")) }
-            }
-            Effect::Keyspace(ref definition) if definition.keyspace == self.keyspaces => {
-                self.keyspaces += 1;
-                Ok(())
-            }
-            Effect::Keyspace(_) => Err(Malformed("keyspace number does not follow the last")),
-            Effect::Procedure { procedure, .. } if procedure <= self.procedures => {
-                self.procedures = self.procedures.max(procedure + 1);
-                Ok(())
-            }
-            Effect::Procedure { .. } => Err(Malformed("procedure number does not follow the last")),
-        }
     }
 }

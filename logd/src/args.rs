@@ -7,7 +7,7 @@ use crate::config;
 use crate::settings::Settings;
 use clap::{Parser, ValueEnum};
 use logd_engine::disk::IoMode;
-use logd_engine::{DurabilityLevel, Options};
+use logd_engine::{DurabilityLevel, OnCorruption, Options};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 
@@ -23,6 +23,7 @@ Examples:
   logd --unix /run/logd/logd.sock                  also on a unix socket
   logd --durability written --lag-ms 200           acknowledged once the kernel has it, synced 200 ms later at the latest
   logd --segment-bytes 16M --checkpoint-log-bytes 64M --snapshots-kept 1   for a small disk
+  logd --on-corruption salvage                     for an unattended box: starts whatever happened, and says what was lost
   logd --config /etc/logd.conf                     lines such as `lag-ms = 200`; flags win
 
 Sizes take K, M or G. SIGTERM or SIGINT stops in order; a second one at once.";
@@ -76,6 +77,12 @@ pub struct Args {
     /// Snapshots kept [default: 2]
     #[arg(long, value_name = "N")]
     pub snapshots_kept: Option<usize>,
+    /// What a start does about damage: refuse, read-only, previous-snapshot, salvage [default: refuse]
+    #[arg(long, value_name = "POLICY")]
+    pub on_corruption: Option<OnCorruption>,
+    /// Free disk space that only deletes and checkpoints may use [default: two segments and a snapshot, at most half of the disk]
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub disk_reserve_bytes: Option<u64>,
     /// Parts of the index with a lock each [default: 16]
     #[arg(long, value_name = "N")]
     pub shards: Option<usize>,
@@ -157,6 +164,8 @@ impl Args {
             checkpoint_seconds: self.checkpoint_seconds.or(other.checkpoint_seconds),
             checkpoint_rate: self.checkpoint_rate.or(other.checkpoint_rate),
             snapshots_kept: self.snapshots_kept.or(other.snapshots_kept),
+            on_corruption: self.on_corruption.or(other.on_corruption),
+            disk_reserve_bytes: self.disk_reserve_bytes.or(other.disk_reserve_bytes),
             shards: self.shards.or(other.shards),
             threads: self.threads.or(other.threads),
             maxclients: self.maxclients.or(other.maxclients),
@@ -176,6 +185,8 @@ impl Args {
             checkpoint_seconds: self.checkpoint_seconds.unwrap_or(default.checkpoint_seconds),
             checkpoint_bytes_per_second: self.checkpoint_rate.unwrap_or(default.checkpoint_bytes_per_second),
             snapshots_kept: self.snapshots_kept.unwrap_or(default.snapshots_kept),
+            on_corruption: self.on_corruption.unwrap_or(default.on_corruption),
+            disk_reserve_bytes: self.disk_reserve_bytes.or(default.disk_reserve_bytes),
             shards: self.shards.unwrap_or(default.shards),
             ..default
         }
@@ -278,6 +289,16 @@ mod tests {
         assert_eq!(found.options.durability, DurabilityLevel::Written);
         assert_eq!((found.options.lag_millis, found.options.segment_bytes), (5, 2 << 20));
         assert_eq!((found.io, found.settings.io.as_str()), (IoMode::Syscall, "syscall"));
+    }
+
+    #[test]
+    fn the_policy_for_damage_is_refuse_unless_told() {
+        assert_eq!(resolved(&[]).options.on_corruption, OnCorruption::Refuse);
+        for policy in OnCorruption::ALL {
+            assert_eq!(resolved(&["--on-corruption", policy.word()]).options.on_corruption, policy);
+        }
+        assert!(Args::try_parse_from(["logd", "--on-corruption", "ignore"]).is_err());
+        assert_eq!(resolved(&["--disk-reserve-bytes", "2M"]).options.disk_reserve_bytes, Some(2 << 20));
     }
 
     #[test]

@@ -373,6 +373,7 @@ pub fn failure_reply(failure: Failure) -> Option<String> {
         // A procedure's own words may bring their class.
         Error::Refused(Refused::Aborted(text)) if has_class(&text) => Some(text),
         Error::Full(full @ (Full::Disk | Full::Log { .. })) => Some(format!("DISKFULL {full}")),
+        Error::Refused(refused @ Refused::ReadOnly { .. }) => Some(format!("MISCONF {refused}")),
         Error::Failed(failed) => Some(format!("IOERR failed to {failed}; writes are refused until restart")),
         Error::Corrupt(corrupt) => Some(format!("IOERR {corrupt}")),
         other => Some(format!("ERR {other}")),

@@ -10,6 +10,7 @@ use logd::shutdown::StopSignal;
 use logd::voter;
 use logd_engine::Db;
 use logd_engine::db::Builder;
+use logd_engine::log::SpaceNow;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -33,6 +34,7 @@ fn run(args: Args) -> Result<(), String> {
     let builder = Db::builder(&settings.dir).options(options).io(io);
     let opened = voter::procedures().into_iter().fold(builder, Builder::register).open();
     let db = opened.map_err(|error| format!("failed to open {dir}: {error}"))?;
+    db.on_space(|space| note(&space_words(&space)));
     let recovery = db.stats().recovery;
     note(&recovery.words);
     recovery.notes.iter().for_each(|text| note(text));
@@ -50,4 +52,14 @@ fn run(args: Args) -> Result<(), String> {
     server.stop().map_err(|error| format!("stopped, but failed to {error}"))?;
     note("stopped");
     Ok(())
+}
+
+/// One line for each change, so that a disk that stays full does not fill the log of the service as well.
+fn space_words(space: &SpaceNow) -> String {
+    let free = format!("{} bytes are free, {} are reserved", space.free_bytes, space.reserve_bytes);
+    if space.is_low {
+        format!("the disk is full ({free}): writes that grow the store are refused, deletes and reads go on")
+    } else {
+        format!("the disk has room again ({free}): all writes go on")
+    }
 }

@@ -1,7 +1,7 @@
 //! Goal: docs/FORMAT.md cannot drift from the engine, in either direction, and what the documents link to is there.
 //! Method: the tables of the document against the `FIELDS` constants, the case letters against the code that uses them.
 
-use logd_engine::format::{Field, batch, command, manifest, segment, snapshot, snapshot_block};
+use logd_engine::format::{Field, batch, command, loss, manifest, segment, snapshot, snapshot_block};
 use logd_engine::log::{CASES, Verdict};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -29,6 +29,7 @@ const TABLES: &[(&str, &[Field])] = &[
     ("snapshot_block::BLOCK_FIELDS", snapshot_block::BLOCK_FIELDS),
     ("snapshot_block::RECORD_FIELDS", snapshot_block::RECORD_FIELDS),
     ("snapshot_block::RECORD_EXPIRY_FIELDS", snapshot_block::RECORD_EXPIRY_FIELDS),
+    ("loss::FIELDS", loss::FIELDS),
     ("manifest::SLOT_FIELDS", manifest::SLOT_FIELDS),
     ("manifest::BODY_FIELDS", manifest::BODY_FIELDS),
     ("manifest::REFERENCE_FIELDS", manifest::REFERENCE_FIELDS),

@@ -51,7 +51,7 @@ const RANKS: &[(u8, &[&str])] = &[
     (2, &["options", "disk", "index"]),
     (3, &["digest"]),
     (4, &["format"]),
-    (5, &["log", "snapshot", "manifest"]),
+    (5, &["log", "snapshot", "manifest", "loss"]),
     (6, &["checkpoint", "recovery"]),
     (7, &["core", "verify"]),
     (8, &["maintenance"]),

@@ -1,5 +1,6 @@
-//! The tools: looking at a store, at rest or running; bringing data in and out, backups, replay.
-//! Guarantees: nothing here writes to what it looks at, takes its lock, or decodes its bytes by hand; the engine decodes.
+//! The tools: looking at a store, at rest or running; bringing data in and out, backups, repair, replay.
+//! Guarantees: nothing here writes to what it looks at (`repair` writes to a new directory), takes its lock, or decodes its bytes by
+//! hand; the engine decodes.
 //! Must not know: how the engine keeps what it decoded.
 //! Next: command/ has a file for each command; store.rs is what they read; directory.rs reads it.
 

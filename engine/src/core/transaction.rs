@@ -53,6 +53,8 @@ pub struct Transaction<'a> {
     level: DurabilityLevel,
     user_bytes: u64,
     due_millis: u64,
+    /// Whether it sets records, so that it may not use the reserve of disk space.
+    grows: bool,
 }
 
 impl Core {
@@ -90,6 +92,7 @@ impl Core {
     ) -> Result<Ticket, Error> {
         check_key(key)?;
         check_value(value)?;
+        self.log.reserve().check_growth()?;
         let expiry_millis = expiry.map_or(0, |expiry| expiry.0);
         let mut frame = FrameBuilder::new();
         frame.start_effects();
@@ -117,6 +120,7 @@ impl Core {
         level: Option<DurabilityLevel>,
     ) -> Result<(Ticket, bool), Error> {
         if keyspace.level == DurabilityLevel::Volatile {
+            self.log.check_read_only()?;
             return Ok((Ticket::NOTHING, false));
         }
         let level = level.unwrap_or(keyspace.level).max(DurabilityLevel::Accepted);
@@ -158,6 +162,7 @@ impl<'a> Transaction<'a> {
             level: DurabilityLevel::Volatile,
             user_bytes: 0,
             due_millis: u64::MAX,
+            grows: false,
         }
     }
 
@@ -177,6 +182,7 @@ impl<'a> Transaction<'a> {
         check_key(key)?;
         check_value(value)?;
         let expiry_millis = expiry.map_or(0, |expiry| expiry.0);
+        self.grows = true;
         let at = self.note_undo(keyspace, key);
         self.note_effect(keyspace, Effect::Put { keyspace: keyspace.number, key, value, expiry_millis });
         self.guards.shard_mut(at).put(keyspace.number, key, Entry { value, expiry_millis });
@@ -322,9 +328,15 @@ impl<'a> Transaction<'a> {
         call: Option<crate::format::command::Call<'_>>,
     ) -> Result<Ticket, Error> {
         if self.frame.is_empty() {
+            if !self.undo.is_empty() {
+                self.core.log.check_read_only()?;
+            }
             self.undo.clear();
             self.tell_due();
             return Ok(Ticket::NOTHING);
+        }
+        if self.grows {
+            self.core.log.reserve().check_growth()?;
         }
         if let Some(call) = call {
             self.frame.replace_by_call(&call);

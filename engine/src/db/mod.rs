@@ -6,6 +6,7 @@
 
 mod batch;
 mod durable;
+mod heal;
 mod open;
 mod stats;
 #[cfg(feature = "sim")]
@@ -23,10 +24,12 @@ use crate::core::{
     ActiveProcedure, Core, Direction, EngineTime, Keyspace, KeyspaceOptions, Record, ScanPosition, Scope, StateView,
     Ticket, Transaction, Watch,
 };
-use crate::disk::LockGuard;
+use crate::disk::{LatchedStorage, LockGuard};
 use crate::durability::DurabilityLevel;
 use crate::error::{Error, Failed, Refused};
 use crate::index::Entry;
+use crate::log::SpaceNow;
+use crate::loss::Loss;
 use crate::maintenance::Desk;
 use crate::options::Options;
 use crate::units::{Lsn, Millis};
@@ -62,8 +65,15 @@ struct Inner {
     desk: Arc<Desk>,
     procedures: BTreeMap<String, ActiveProcedure>,
     report: RecoveryReport,
-    /// The threads and the lock, until the store is closed.
-    running: Mutex<Option<(Threads, Box<dyn LockGuard>)>>,
+    storage: LatchedStorage,
+    loss: Mutex<Loss>,
+    running: Mutex<Option<Running>>,
+}
+
+/// What a store has until it is closed. A read-only one has no threads.
+struct Running {
+    threads: Option<Threads>,
+    lock: Box<dyn LockGuard>,
 }
 
 impl Db {
@@ -277,6 +287,12 @@ impl Db {
     /// The disk failure that stopped all writing, if there was one.
     pub fn failure(&self) -> Option<Failed> {
         self.inner.core.log.failure()
+    }
+
+    /// Has somebody told whenever the disk gets so full that the store may not grow, and when it may again. The callback runs on
+    /// the maintenance thread and must be short.
+    pub fn on_space(&self, told: impl Fn(SpaceNow) + Send + Sync + 'static) {
+        self.inner.core.log.reserve().on_change(Box::new(told));
     }
 
     /// LSN of the newest command.

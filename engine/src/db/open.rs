@@ -3,8 +3,9 @@
 //! Must not know: how recovery decides.
 //! Next: recovery/ for what happens first; threads.rs for what runs afterwards.
 
+use super::heal::{self, Opened, ReadOnly};
 use super::threads::{ThreadPool, Threads};
-use super::{Db, Inner};
+use super::{Db, Inner, Running};
 use crate::canary::{Canary, planted};
 use crate::checkpoint::CheckpointOptions;
 use crate::clock::{Clock, OsClock};
@@ -18,11 +19,12 @@ use crate::format::StoreId;
 use crate::limits;
 use crate::log::LogEnd;
 use crate::log::{Log, LogOptions, LogPosition, LogWriter, Waiter};
+use crate::loss::Loss;
 use crate::maintenance::{Desk, Maintenance, Policy};
 use crate::manifest::CleanMark;
 use crate::options::Options;
 use crate::prng::Prng;
-use crate::recovery::{LogFiles, Parallel, Recovered, Recovery, recover};
+use crate::recovery::{LogFiles, Parallel, Recovered, Recovery};
 use crate::units::{Millis, Nanos};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -89,15 +91,21 @@ impl Builder {
         self.options.check()?;
         let pool = Arc::new(ThreadPool { threads: load_threads(&self.options) });
         let procedures = self.procedures.clone();
-        let Opened { mut inner, writer, maintenance, lock } = self.recover(draw_seed(), pool)?;
+        let driven = match self.recover(draw_seed(), pool)? {
+            Started::Driven(driven) => *driven,
+            Started::ReadOnly(db) => return Ok(db),
+        };
+        let Driven { mut inner, writer, maintenance } = driven;
         let threads = Threads::start(&inner.core, writer, maintenance)?;
-        inner.running = Mutex::new(Some((threads, lock)));
+        if let Some(running) = inner.running.get_mut() {
+            running.threads = Some(threads);
+        }
         inner.activate(&procedures)?;
         Ok(Db { inner: Arc::new(inner) })
     }
 
     /// Recovers the store, up to the point where somebody has to drive it.
-    pub(super) fn recover(self, seed: u64, parallel: Arc<dyn Parallel + Send + Sync>) -> Result<Opened, Error> {
+    pub(super) fn recover(self, seed: u64, parallel: Arc<dyn Parallel + Send + Sync>) -> Result<Started, Error> {
         let storage: Arc<dyn Storage> = match &self.storage {
             Some(storage) => Arc::clone(storage),
             None => Arc::new(OsStorage::new(&self.path, self.io)?),
@@ -111,14 +119,12 @@ impl Builder {
     fn recover_locked(
         mut self,
         storage: &LatchedStorage,
-        disk: Box<dyn Disk>,
+        mut disk: Box<dyn Disk>,
         lock: Box<dyn LockGuard>,
         seed: u64,
         parallel: Arc<dyn Parallel + Send + Sync>,
-    ) -> Result<Opened, Error> {
+    ) -> Result<Started, Error> {
         let time = EngineTime::start(Arc::clone(&self.clock), Millis(0));
-        let mut rebuild =
-            Rebuild::new(&self.options, self.procedures.clone(), time).in_parallel(Arc::clone(&parallel));
         let recovery = Recovery {
             storage,
             options: &self.options,
@@ -128,47 +134,91 @@ impl Builder {
             clock: self.clock.as_ref(),
             store_id_fresh: store_id(seed),
         };
-        let recovered = recover(&recovery, &mut rebuild)?;
+        let fresh = || {
+            let rebuild = Rebuild::new(&self.options, self.procedures.clone(), time.clone());
+            rebuild.in_parallel(Arc::clone(&parallel))
+        };
+        let (rebuild, mut recovered) = match heal::recover_or_heal(&recovery, &fresh)? {
+            Opened::Writable(rebuild, recovered) => (rebuild, *recovered),
+            Opened::ReadOnly(rebuild, found) => {
+                return Ok(Started::ReadOnly(self.open_read_only(storage, disk, lock, rebuild, *found)));
+            }
+        };
+        let loss = heal::read_loss(&mut *disk, &mut recovered.notes)?;
         self.options.segment_bytes = recovered.segment_bytes;
         if self.options.checkpoint_log_bytes == 0 {
             self.options.checkpoint_log_bytes = CHECKPOINT_SEGMENTS * recovered.segment_bytes;
         }
         let floor = if planted(Canary::TimeFloorIgnored) { Millis(0) } else { recovered.time_floor };
         let time = EngineTime::start(Arc::clone(&self.clock), floor);
-        let position = position(&recovered);
+        let mut position = position(&recovered);
+        heal::lift(&mut position, &loss, LSN_JUMP);
 
         let log = Log::new(&position, LogOptions::new(&self.options, recovered.segment_bytes));
-        let parts = CoreParts {
-            log: Arc::clone(&log),
-            time,
-            procedures: self.procedures.clone(),
-            options: self.options.clone(),
-            seed,
-        };
-        let core = Arc::new(Core::build(rebuild.finish(), parts));
+        let core = self.core(rebuild, Arc::clone(&log), time, seed);
         let writer = LogWriter::new(storage.disk()?, log, &position)?;
-        Ok(self.assemble(core, writer, disk, recovered, lock))
+        Ok(Started::Driven(Box::new(self.assemble(core, writer, storage.clone(), disk, recovered, loss, lock))))
+    }
+
+    fn core(&self, rebuild: Rebuild, log: Arc<Log>, time: EngineTime, seed: u64) -> Arc<Core> {
+        let procedures = self.procedures.clone();
+        let parts = CoreParts { log, time, procedures, options: self.options.clone(), seed };
+        Arc::new(Core::build(rebuild.finish(), parts))
+    }
+
+    /// Serves what is left of a damaged store. No thread is started, and nothing is written.
+    fn open_read_only(
+        self,
+        storage: &LatchedStorage,
+        disk: Box<dyn Disk>,
+        lock: Box<dyn LockGuard>,
+        rebuild: Rebuild,
+        found: ReadOnly,
+    ) -> Db {
+        let manifest = &found.plan.manifest;
+        let time = EngineTime::start(Arc::clone(&self.clock), manifest.time_millis);
+        let last_lsn = found.plan.last_lsn();
+        let fresh = LogPosition::fresh(StoreId(manifest.store_id.to_le_bytes()));
+        let position = LogPosition { last_lsn, next_lsn: last_lsn.next(), ..fresh };
+        let log = Log::new(&position, LogOptions::new(&self.options, manifest.segment_bytes));
+        log.refuse_writes(found.damage.to_string());
+        let core = self.core(rebuild, log, time, 0);
+        let report = RecoveryReport::of_read_only(found.words(), disk.report().clone());
+        let running = Mutex::new(Some(Running { threads: None, lock }));
+        let (desk, procedures) = (Arc::new(Desk::default()), BTreeMap::new());
+        let loss = Mutex::new(Loss::default());
+        let mut inner = Inner { core, desk, procedures, report, storage: storage.clone(), loss, running };
+        for procedure in self.procedures.all() {
+            // One that the store does not know in this version would have to be named in the log.
+            if let Ok(active) = inner.core.activate(procedure) {
+                inner.procedures.insert(procedure.name().to_owned(), active);
+            }
+        }
+        Db { inner: Arc::new(inner) }
     }
 
     fn assemble(
         self,
         core: Arc<Core>,
         writer: LogWriter,
+        storage: LatchedStorage,
         disk: Box<dyn Disk>,
         recovered: Recovered<LogEnd>,
+        loss: Loss,
         lock: Box<dyn LockGuard>,
-    ) -> Opened {
-        let desk = Arc::new(Desk::default());
-        let policy = policy(&self.options);
-        let report = RecoveryReport::new(&recovered, disk.report().clone());
+    ) -> Driven {
+        let (policy, desk) = (policy(&self.options), Arc::new(Desk::default()));
+        let report = RecoveryReport::new(&recovered, &loss, disk.report().clone());
         let now = core.time.monotonic();
         let maintenance = Maintenance::new(disk, Arc::clone(&core), Arc::clone(&desk), recovered.manifest, policy, now);
         let maintenance_waker = maintenance.waker();
         let _ = core.writer_waker.set(writer.waker());
         let _ = core.maintenance_waker.set(maintenance_waker);
         tell_of_first_sync(&core);
-        let inner = Inner { core, desk, procedures: BTreeMap::new(), report, running: Mutex::new(None) };
-        Opened { inner, writer, maintenance, lock }
+        let running = Mutex::new(Some(Running { threads: None, lock }));
+        let (procedures, loss) = (BTreeMap::new(), Mutex::new(loss));
+        let inner = Inner { core, desk, procedures, report, storage, loss, running };
+        Driven { inner, writer, maintenance }
     }
 
     /// What `stepped.rs` needs to know before it recovers.
@@ -178,16 +228,22 @@ impl Builder {
     }
 }
 
+/// What a recovered store is like.
+pub(super) enum Started {
+    /// Somebody has to drive it.
+    Driven(Box<Driven>),
+    /// It is damaged and only read; there is nothing to drive.
+    ReadOnly(Db),
+}
+
 /// A recovered store that nobody drives yet. Its procedures are not active.
-pub(super) struct Opened {
+pub(super) struct Driven {
     /// Everything but the threads.
     pub inner: Inner,
     /// To be driven.
     pub writer: LogWriter,
     /// To be driven.
     pub maintenance: Maintenance,
-    /// To be held until the store is closed.
-    pub lock: Box<dyn LockGuard>,
 }
 
 /// What opening did, for `stats`.
@@ -205,12 +261,16 @@ pub(super) struct RecoveryReport {
 }
 
 impl RecoveryReport {
-    fn new(recovered: &Recovered<LogEnd>, disk: DiskReport) -> RecoveryReport {
+    fn of_read_only(words: String, disk: DiskReport) -> RecoveryReport {
+        RecoveryReport { notes: disk.notes.clone(), disk, words, cut_bytes: 0, span: Nanos(0) }
+    }
+
+    fn new(recovered: &Recovered<LogEnd>, loss: &Loss, disk: DiskReport) -> RecoveryReport {
         let elapsed = recovered.elapsed;
         RecoveryReport {
             notes: recovered.notes.iter().chain(&disk.notes).cloned().collect(),
             disk,
-            words: recovered.to_string(),
+            words: format!("{recovered}{}", heal::words(loss)),
             cut_bytes: recovered.cut_bytes,
             span: Nanos(elapsed.load.0 + elapsed.replay.0 + elapsed.finish.0),
         }
@@ -269,6 +329,7 @@ impl Inner {
     }
 
     fn checkpoint(&self) -> Result<(), Error> {
+        self.check_writable()?;
         match self.desk.take(|| self.core.wake_maintenance()) {
             Some(report) => report.result,
             None => Err(Refused::Closed.into()),
@@ -276,8 +337,12 @@ impl Inner {
     }
 
     fn close(&self) -> Result<(), Error> {
-        let Some((threads, lock)) = self.running.lock().take() else { return Ok(()) };
+        let Some(Running { threads, lock }) = self.running.lock().take() else { return Ok(()) };
         self.core.log.close();
+        let Some(threads) = threads else {
+            drop(lock);
+            return Ok(());
+        };
         let (writer, maintenance) = threads.join(&self.core);
         let failure = self.core.log.failure();
         let clean = writer.filter(|_| failure.is_none()).map(|writer| clean_mark(&writer));
@@ -321,6 +386,7 @@ impl Db {
 
     /// Starts a checkpoint (snapshot, manifest, shorter log) in the background. False if one is running already.
     pub fn start_checkpoint(&self) -> Result<bool, Error> {
+        self.inner.check_writable()?;
         let is_new = self.inner.desk.ask();
         self.inner.core.wake_maintenance();
         Ok(is_new)
@@ -347,6 +413,7 @@ fn policy(options: &Options) -> Policy {
             snapshots_kept: options.snapshots_kept,
             bytes_per_second: options.checkpoint_bytes_per_second,
         },
+        reserve_bytes: options.disk_reserve_bytes,
     }
 }
 

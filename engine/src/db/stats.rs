@@ -8,7 +8,8 @@ use crate::checkpoint::{SnapshotKind, SnapshotReport};
 use crate::core::CountersNow;
 use crate::disk::DiskReport;
 use crate::durability::DurabilityLevel;
-use crate::log::{TallyNow, Watermarks};
+use crate::log::{SpaceNow, TallyNow, Watermarks};
+use crate::loss::Loss;
 use crate::maintenance::wall_of;
 use crate::units::Lsn;
 
@@ -29,6 +30,12 @@ pub struct Stats {
     pub disk: DiskReport,
     /// The failure that stopped all writing.
     pub failure: Option<String>,
+    /// Room on the disk and the reserve.
+    pub space: SpaceNow,
+    /// Why the store is open for reading only, if it is.
+    pub read_only: Option<String>,
+    /// What salvages have lost; to be shown while `Loss::is_unacknowledged`.
+    pub loss: Loss,
     /// The store's default level.
     pub durability: DurabilityLevel,
 }
@@ -72,7 +79,7 @@ pub struct SnapshotStats {
 /// One checkpoint.
 #[derive(Clone, Debug)]
 pub struct SnapshotRow {
-    /// "manual", "log bytes", "time", "recovery".
+    /// "manual", "log bytes", "time", "recovery", "space".
     pub kind: &'static str,
     /// Last command in it.
     pub lsn: Lsn,
@@ -143,6 +150,9 @@ impl Db {
             },
             disk: self.inner.report.disk.clone(),
             failure: self.failure().map(|failed| failed.to_string()),
+            space: core.log.reserve().now(),
+            read_only: self.read_only().map(str::to_owned),
+            loss: self.loss(),
             durability: self.options().durability,
         }
     }
@@ -201,5 +211,6 @@ fn kind_word(kind: SnapshotKind) -> &'static str {
         SnapshotKind::LogBytes => "log bytes",
         SnapshotKind::Time => "time",
         SnapshotKind::Recovery => "recovery",
+        SnapshotKind::Space => "space",
     }
 }

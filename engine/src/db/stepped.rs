@@ -4,10 +4,9 @@
 //! Must not know: who decides about the order of steps.
 //! Next: the simulation in the package `logd-tests` drives it; threads.rs is what it replaces.
 
-use super::open::{Opened, clean_mark};
+use super::open::{Driven, Started, clean_mark};
 use super::{Builder, Db};
 use crate::core::Procedures;
-use crate::disk::LockGuard;
 use crate::error::{Error, Refused};
 use crate::limits;
 use crate::log::{LogWriter, Next};
@@ -24,7 +23,6 @@ pub struct Stepped {
     maintenance: Maintenance,
     procedures: Procedures,
     recovered: Lsn,
-    _lock: Box<dyn LockGuard>,
 }
 
 impl Builder {
@@ -34,9 +32,14 @@ impl Builder {
         let (options, procedures) = self.parts();
         options.check_from(limits::SEGMENT_BYTES_MIN_STEPPED)?;
         let procedures = procedures.clone();
-        let Opened { inner, writer, maintenance, lock } = self.recover(seed, Arc::new(Sequential))?;
+        let Driven { inner, writer, maintenance } = match self.recover(seed, Arc::new(Sequential))? {
+            Started::Driven(driven) => *driven,
+            Started::ReadOnly(_) => {
+                return Err(Refused::Aborted("a store opened for reading has nothing to step".to_owned()).into());
+            }
+        };
         let recovered = inner.core.log.watermarks().assigned;
-        Ok(Stepped { db: Db { inner: Arc::new(inner) }, writer, maintenance, procedures, recovered, _lock: lock })
+        Ok(Stepped { db: Db { inner: Arc::new(inner) }, writer, maintenance, procedures, recovered })
     }
 }
 

@@ -164,6 +164,7 @@ impl Disk for Latch {
 }
 
 /// Storage whose disks share one latch.
+#[derive(Clone)]
 pub struct LatchedStorage {
     inner: Arc<dyn Storage>,
     state: Arc<LatchState>,

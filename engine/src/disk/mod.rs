@@ -3,7 +3,8 @@
 //! Contract, which all backends keep and the conformance suite checks:
 //! C1 What was written but not synced may survive a crash in any subset of 512-byte sectors, torn and in any order.
 //! C2 A sync covers the writes that had completed before it was submitted; a durable write covers itself.
-//! C3 A created, renamed or removed name lasts only after `sync_directory` of its directory.
+//! C3 A created, renamed or removed name lasts only after `sync_directory` of its directory. A crash never loses a renamed file:
+//!    it has its old name, its new one or, between two directories, both.
 //! C4 A short write or read is an error, never a result.
 //! C5 Operations in flight may complete in any order, each exactly once.
 //! C6 A failed write or sync is final: nobody retries it. `Latch` makes that so for every backend.

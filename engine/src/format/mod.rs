@@ -7,6 +7,7 @@ pub mod batch;
 pub mod checksum;
 pub mod command;
 pub mod damage;
+pub mod loss;
 pub mod manifest;
 pub mod segment;
 pub mod snapshot;

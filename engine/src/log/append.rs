@@ -8,6 +8,7 @@
 use super::lag::Lag;
 use super::position::{LogOptions, LogPosition};
 use super::queue::{NoRoom, Queue};
+use super::reserve::Reserve;
 use super::retention::SegmentSpan;
 use super::segments::Segments;
 use super::tally::{Tally, TallyNow};
@@ -93,6 +94,9 @@ pub struct Log {
     /// The lag bound does not hold: acknowledge what is synced only.
     gated: AtomicBool,
     failure: OnceLock<Failed>,
+    /// Why nothing is written at all.
+    read_only: OnceLock<String>,
+    reserve: Reserve,
     /// Last LSN that left the queue, and how many batches did.
     taken: AtomicU64,
     turn: AtomicU64,
@@ -125,6 +129,8 @@ impl Log {
             synced: AtomicU64::new(position.newest_lsn().0),
             gated: AtomicBool::new(false),
             failure: OnceLock::new(),
+            read_only: OnceLock::new(),
+            reserve: Reserve::default(),
             taken: AtomicU64::new(position.newest_lsn().0),
             turn: AtomicU64::new(0),
             waiters: Waiters::new(),
@@ -191,6 +197,29 @@ impl Log {
     /// The failed write or sync that ended all writing, if there was one.
     pub fn failure(&self) -> Option<Failed> {
         self.failure.get().cloned()
+    }
+
+    /// Whether the store may grow.
+    pub fn reserve(&self) -> &Reserve {
+        &self.reserve
+    }
+
+    /// Refuses every append from now on, for a reason.
+    pub fn refuse_writes(&self, reason: String) {
+        let _ = self.read_only.set(reason);
+    }
+
+    /// Why appends are refused altogether; `None` if they are not.
+    pub fn read_only(&self) -> Option<&str> {
+        self.read_only.get().map(String::as_str)
+    }
+
+    /// An error if appends are refused altogether: for changes that are not logged.
+    pub fn check_read_only(&self) -> Result<(), Error> {
+        match self.read_only() {
+            Some(reason) => Err(Refused::ReadOnly { reason: reason.to_owned() }.into()),
+            None => Ok(()),
+        }
     }
 
     /// Asks that everything assigned so far is synced now; returns up to which LSN that is.
@@ -377,6 +406,7 @@ impl Log {
         if shared.closed {
             return Err(Refused::Closed.into());
         }
+        self.check_read_only()?;
         let bytes_max = self.command_bytes_max();
         if frame_bytes > bytes_max {
             return Err(Refused::CommandTooLarge { bytes: frame_bytes, bytes_max }.into());

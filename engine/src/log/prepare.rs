@@ -46,12 +46,46 @@ pub struct Preparer {
     /// Not before this time, unless more segments were retired than then.
     retry: Option<(Nanos, u64)>,
     directory_made: bool,
+    /// Leaves it to its owner to say that the disk is full, since that one may know how to make room.
+    defers_full: bool,
+    starved: bool,
+    /// Free bytes that a new file leaves alone.
+    floor_bytes: u64,
 }
 
 impl Preparer {
     /// For a log; the disk comes with each step, since its owner does other things with it too.
     pub fn new(log: Arc<Log>) -> Preparer {
-        Preparer { log, zeroing: None, retry: None, directory_made: false }
+        Preparer {
+            log,
+            zeroing: None,
+            retry: None,
+            directory_made: false,
+            defers_full: false,
+            starved: false,
+            floor_bytes: 0,
+        }
+    }
+
+    /// From now on the owner says that the disk is full: `is_starved` tells it.
+    pub fn defer_full(&mut self) {
+        self.defers_full = true;
+    }
+
+    /// Whether a segment is wanted and the disk had no room for it.
+    pub fn is_starved(&mut self) -> bool {
+        self.starved = self.starved && self.log.lock().segments.wants_spare();
+        self.starved
+    }
+
+    /// Free bytes that new files shall leave alone.
+    pub fn set_floor(&mut self, bytes: u64) {
+        self.floor_bytes = bytes;
+    }
+
+    /// Room may have been made: does not wait any longer.
+    pub fn retry_now(&mut self) {
+        self.retry = None;
     }
 
     /// Does one bounded piece of work. The disk must have nothing in flight.
@@ -109,7 +143,10 @@ impl Preparer {
             return PrepareNext::Idle;
         }
         crate::mark!("log.prepare_disk_full");
-        self.log.set_space(Some(Full::Disk));
+        self.starved = true;
+        if !self.defers_full {
+            self.log.set_space(Some(Full::Disk));
+        }
         self.retry = Some((now, 0));
         self.retry_later(now)
     }
@@ -138,6 +175,10 @@ impl Preparer {
             self.directory_made = true;
         }
         let name = segment_name(segment);
+        if self.floor_bytes > 0 && disk.space()?.free < bytes.saturating_add(self.floor_bytes) {
+            crate::mark!("log.floor_reached");
+            return Err(DiskError { operation: "allocate", file: name, kind: DiskErrorKind::Full });
+        }
         let file = disk.open(&name, OpenMode::Create)?;
         if let Err(error) = disk.allocate(file, bytes) {
             return Err(discard(disk, file, segment, error));
@@ -171,6 +212,7 @@ impl Preparer {
         shared.segments.add_spare(spare);
         shared.queue.room_bytes = shared.segments.room_bytes();
         drop(shared);
+        self.starved = false;
         self.log.announce();
     }
 }

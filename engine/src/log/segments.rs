@@ -176,6 +176,7 @@ impl Segments {
         if self.wants_spare() {
             return self.plan_spare();
         }
+        self.full = None;
         self.left_over_surplus().map_or(Plan::Nothing, |place| Plan::Remove(self.left_over.swap_remove(place)))
     }
 

@@ -48,6 +48,7 @@ pub fn recover<L: LogReader>(recovery: &Recovery<'_, L>, target: &mut dyn Target
     let mut notes = Vec::new();
     let (mut file, fresh) = open_manifest(recovery, disk, &mut notes)?;
     let snapshot_lsn = load_newest(recovery, disk, file.manifest(), target)?;
+    note_older(disk, file.manifest(), &mut notes)?;
     let loaded = recovery.clock.monotonic();
     let replay = replay(recovery, disk, file.manifest(), snapshot_lsn, target)?;
     let replayed = recovery.clock.monotonic();
@@ -126,18 +127,47 @@ fn segment_bytes(options: &Options, free: u64) -> u64 {
     (1 << share.ilog2()).min(SEGMENT_BYTES_USUAL)
 }
 
-/// Loads the newest snapshot and returns its LSN. A damaged one is an error: falling back is the operator's decision.
+/// Loads the newest snapshot and returns its LSN. A damaged one is an error: what follows is a matter of `on_corruption`, and
+/// plan.rs does it.
 fn load_newest<L>(
     recovery: &Recovery<'_, L>,
     disk: &mut dyn Disk,
     manifest: &Manifest,
     target: &mut dyn Target,
 ) -> Result<Lsn, Error> {
-    // The place for a policy that falls back to the snapshot before, once there is a setting for it: the log is kept from
-    // the oldest snapshot on, so the result is the same, only later.
     let Some(reference) = manifest.snapshots.last() else { return Ok(Lsn::NONE) };
+    load_snapshot(recovery, disk, manifest.store_id, reference, target)
+}
+
+/// The older snapshots are not needed today; that one of them is damaged should be known before it is. Only their frames are
+/// read, which is cheap; `logctl verify` reads all.
+fn note_older(disk: &mut dyn Disk, manifest: &Manifest, notes: &mut Vec<String>) -> Result<(), Error> {
+    let Some((_, older)) = manifest.snapshots.split_last() else { return Ok(()) };
+    for reference in older {
+        let opened = Snapshot::open(disk, reference.lsn);
+        match opened.and_then(|snapshot| check_reference(manifest.store_id, reference, &snapshot)) {
+            Err(Error::Corrupt(corrupt)) => {
+                crate::mark!("older_snapshot_damaged");
+                notes.push(format!(
+                    "an older snapshot is damaged; nothing is lost, but it could not be fallen back on: {corrupt}"
+                ));
+            }
+            checked => checked?,
+        }
+    }
+    Ok(())
+}
+
+/// Loads the snapshot that a manifest means.
+pub(super) fn load_snapshot<L>(
+    recovery: &Recovery<'_, L>,
+    disk: &mut dyn Disk,
+    store_id: u128,
+    reference: &SnapshotReference,
+    target: &mut dyn Target,
+) -> Result<Lsn, Error> {
     let snapshot = Snapshot::open(disk, reference.lsn)?;
-    check_reference(manifest.store_id, reference, &snapshot)?;
+    check_reference(store_id, reference, &snapshot)?;
     target.begin(&snapshot.meta)?;
     let same_shards = usize::from(snapshot.meta.shards) == recovery.options.shards;
     if same_shards && snapshot.meta.routing == recovery.routing {

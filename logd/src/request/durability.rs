@@ -1,4 +1,4 @@
-//! Commands about snapshots and about when writes are durable: SAVE, BGSAVE, LASTSAVE, WAITAOF, WAIT, LOGD.DURABILITY.
+//! Commands about snapshots and about when writes are durable: SAVE, BGSAVE, LASTSAVE, WAITAOF, WAIT, LOGD.DURABILITY, LOGD.ACKLOSS.
 //! Guarantees: WAITAOF tells 1 only once all earlier writes of the connection are synced; nothing blocks an event loop.
 //! Must not know: how the log syncs.
 //! Next: slowlog.rs.
@@ -37,6 +37,8 @@ pub const SPECS: &[ServerSpec] = &[
     ServerSpec::new("wait", 3, BLOCKING, "generic", wait, "Would wait for replicas; there are none."),
     ServerSpec::new("waitaof", 4, BLOCKING, "generic", waitaof, "Waits until this connection's writes are synced."),
     ServerSpec::new("logd.durability", -1, &["fast"], "logd", level, "Tells or sets this connection's level."),
+    ServerSpec::new("logd.ackloss", 1, ADMIN, "logd", acknowledge, "Takes note of what a salvage lost.")
+        .in_multi(InMulti::Refused),
     ServerSpec::new("logd.digest", 1, &["readonly"], "logd", digest, "Tells a digest of all records.")
         .in_multi(InMulti::Refused),
 ];
@@ -95,6 +97,12 @@ fn save(call: &mut Call<'_>, _: &Words<'_>, _: &mut Out) -> Result<Outcome, Fail
 
 fn note_saved(shared: &Shared) {
     shared.saved_seconds.store(shared.db.time().wall().0 / 1000, Ordering::Relaxed);
+}
+
+fn acknowledge(call: &mut Call<'_>, _: &Words<'_>, _: &mut Out) -> Result<Outcome, Failure> {
+    in_thread(call.shared.db.clone(), "logd-ackloss", Db::acknowledge_loss, |_, was_there, out| {
+        out.integer(was_there.into());
+    })
 }
 
 fn digest(call: &mut Call<'_>, _: &Words<'_>, _: &mut Out) -> Result<Outcome, Failure> {

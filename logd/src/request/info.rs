@@ -185,7 +185,7 @@ fn persistence(call: &Call<'_>, stats: &Stats, text: &mut String) {
     line(text, "aof_rewrites", stats.snapshots.rows.len());
     // A full disk refuses writes too, until there is space again; a log that is only busy does not.
     let is_writable = call.shared.db.wait_writable(Some(Duration::ZERO)).is_ok();
-    line(text, "aof_last_write_status", status(is_writable));
+    line(text, "aof_last_write_status", status(is_writable && !stats.space.is_low));
     line(text, "aof_last_cow_size", 0);
     line(text, "aof_current_size", stats.log.bytes);
     line(text, "aof_base_size", last.map_or(0, |row| row.bytes));
@@ -193,6 +193,26 @@ fn persistence(call: &Call<'_>, stats: &Stats, text: &mut String) {
     line(text, "aof_buffer_length", stats.log.outstanding_bytes);
     line(text, "aof_pending_bio_fsync", u8::from(stats.log.watermarks.synced < stats.log.watermarks.assigned));
     line(text, "aof_delayed_fsync", 0);
+    let loss = &stats.loss;
+    lines(
+        text,
+        &[
+            ("logd_loss_unacknowledged", loss.is_unacknowledged().into()),
+            ("logd_loss_salvages", loss.salvage_count),
+            ("logd_loss_commands", loss.commands),
+            ("logd_loss_first_lsn", loss.first_lsn.0),
+            ("logd_loss_last_lsn", loss.last_lsn.0),
+            ("logd_loss_bytes", loss.bytes),
+            ("logd_loss_files", loss.files),
+            ("logd_read_only", stats.read_only.is_some().into()),
+            ("logd_disk_full", stats.space.is_low.into()),
+            ("logd_disk_full_count", stats.space.low_count),
+            ("logd_disk_free_bytes", stats.space.free_bytes),
+            ("logd_disk_reserve_bytes", stats.space.reserve_bytes),
+            ("logd_disk_full_refused", stats.space.refused_count),
+        ],
+    );
+    line(text, "logd_on_corruption", call.shared.db.options().on_corruption.word());
 }
 
 fn stats(call: &Call<'_>, stats: &Stats, text: &mut String) {

@@ -4,7 +4,7 @@
 //! Next: run.rs follows the plan; shrink.rs makes forms smaller.
 
 use logd_engine::prng::Prng;
-use logd_engine::{DurabilityLevel, Options};
+use logd_engine::{DurabilityLevel, OnCorruption, Options};
 
 /// Parts of a run that can be left out.
 pub const FEATURES: &[&str] = &[
@@ -111,6 +111,8 @@ impl Plan {
         let levels = draw_levels(prng);
         Plan {
             options: Options {
+                disk_reserve_bytes: None,
+                on_corruption: OnCorruption::Refuse,
                 durability: pick(prng, &[DurabilityLevel::Synced, DurabilityLevel::Written, DurabilityLevel::Accepted]),
                 lag_millis: pick(prng, &[1, 4, 20, 200, 1000]),
                 lag_bytes: pick(prng, &[4 << 10, 16 << 10, 64 << 10, 8 << 20]),

@@ -78,9 +78,6 @@ fn name_error(operation: &'static str, name: &str, error: NameError) -> DiskErro
         NameError::Exists => DiskErrorKind::Exists,
         NameError::NotAFile => DiskErrorKind::Io("it is a directory".to_owned()),
         NameError::NotADirectory => DiskErrorKind::Io("it is not a directory".to_owned()),
-        NameError::AcrossDirectories => {
-            DiskErrorKind::Io("renaming from one directory to another is not simulated".to_owned())
-        }
     };
     DiskError { operation, file: name.to_owned(), kind }
 }

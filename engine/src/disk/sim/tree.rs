@@ -48,7 +48,6 @@ pub(super) enum NameError {
     Exists,
     NotAFile,
     NotADirectory,
-    AcrossDirectories,
 }
 
 impl Change {
@@ -125,12 +124,24 @@ impl Tree {
         let (directory, from) = self.split(from)?;
         let (other, to) = self.split(to)?;
         if directory != other {
-            return Err(NameError::AcrossDirectories);
+            return self.move_across(directory, from, other, to);
         }
         let change = Change::Rename { from: from.to_owned(), to: to.to_owned() };
         if from != to {
             self.directory_mut(directory).change(change);
         }
+        Ok(())
+    }
+
+    /// Between directories a crash may leave both names, never none: file systems with a journal do it in one transaction.
+    fn move_across(&mut self, directory: NodeId, from: &str, other: NodeId, to: &str) -> Result<(), NameError> {
+        let node = self.directory(directory)?.names[from];
+        self.directory(other)?;
+        let target = self.directory_mut(other);
+        target.change(Change::Add { name: to.to_owned(), node });
+        target.synced = target.names.clone();
+        target.unsynced.clear();
+        self.directory_mut(directory).change(Change::Remove { name: from.to_owned() });
         Ok(())
     }
 
