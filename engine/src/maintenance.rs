@@ -421,7 +421,11 @@ impl Source for CoreSource<'_> {
     }
 
     fn segment(&self) -> SegmentId {
-        self.0.log.spans().last().map_or(SegmentId(0), |span| span.segment)
+        // Not one whose header is still on its way: a power cut may take it, and the manifest would miss it for ever.
+        let synced = self.0.log.watermarks().synced;
+        let spans = self.0.log.spans();
+        let durable = spans.iter().rev().find(|span| span.first_lsn <= synced);
+        durable.map_or(SegmentId(0), |span| span.segment)
     }
 
     fn lsn_synced(&self) -> Lsn {

@@ -6,6 +6,7 @@
 use logd_engine::clock::SimClock;
 use logd_engine::db::Stepped;
 use logd_engine::disk::{SimOptions, SimStorage};
+use logd_engine::error::{Error, Refused};
 use logd_engine::prng::Prng;
 use logd_engine::units::{Lsn, Millis, Nanos};
 use logd_engine::{Db, DurabilityLevel, Options};
@@ -36,20 +37,29 @@ impl World {
         }
     }
 
+    /// Asks until the log has a segment for it.
+    fn until_taken<R>(&self, store: &mut Stepped, ask: impl Fn(&Db) -> Result<R, Error>) -> R {
+        loop {
+            match ask(store.db()) {
+                Err(Error::Refused(Refused::Busy)) => self.step(store),
+                taken => return taken.unwrap(),
+            }
+        }
+    }
+
     /// Has a keyspace made, durably.
     fn start(&self) {
         let mut store = self.open();
-        self.step(&mut store);
-        store.db().try_keyspace("things", Default::default()).unwrap();
+        self.until_taken(&mut store, |db| db.try_keyspace("things", Default::default()));
         self.step(&mut store);
         assert_eq!(store.db().watermarks().synced, Lsn(1));
     }
 
     /// A write that its client is told of, and that nobody has written yet.
     fn unwritten(&self, store: &mut Stepped) -> Lsn {
-        self.step(store);
         let things = store.db().find_keyspace("things").unwrap();
-        let ticket = store.db().try_put(things, b"k", b"v", None, Some(DurabilityLevel::Accepted)).unwrap();
+        let level = Some(DurabilityLevel::Accepted);
+        let ticket = self.until_taken(store, |db| db.try_put(things, b"k", b"v", None, level));
         assert!(store.db().is_durable(ticket), "it is acknowledged");
         ticket.lsn
     }

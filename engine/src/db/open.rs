@@ -289,7 +289,9 @@ fn position(recovered: &Recovered<LogEnd>) -> LogPosition {
     if !recovered.was_clean && !recovered.fresh {
         // Once for each write of the manifest so far: two unclean stops with nothing durable between them find the same end of
         // the log, and only the manifest, written durably at every start, tells them apart.
-        position.next_lsn = position.next_lsn.plus(LSN_JUMP * recovered.manifest.sequence());
+        // Counted from the state's end, not from cut LSNs: those are not seen again once their segment is recycled.
+        let above = recovered.last_lsn.next().plus(LSN_JUMP * recovered.manifest.sequence());
+        position.next_lsn = position.next_lsn.max(above);
     }
     if planted(Canary::LsnReused) {
         position.next_lsn = recovered.last_lsn.next();

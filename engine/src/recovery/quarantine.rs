@@ -45,6 +45,12 @@ fn keep_from(disk: &mut dyn Disk, source: FileId, cut: &LogCut) -> Result<Option
                 disk.close(file);
                 if same? {
                     crate::mark!("quarantine_kept_already");
+                    // An opening that was killed may have made it: what it had not synced yet would go with the next power cut.
+                    let kept = disk.open(&name, OpenMode::Write)?;
+                    let synced = disk.sync(kept);
+                    disk.close(kept);
+                    synced?;
+                    disk.sync_directory(DIRECTORY)?;
                     return Ok(Some(Kept { name, bytes: end - start }));
                 }
             }

@@ -46,6 +46,8 @@ impl Run {
             let is_same = before.is_none_or(|before| last == before);
             return if is_same { Ok(()) } else { broken("expiry", format!("LSN {last} removed what is not due")) };
         }
+        // A removal that the log was too busy for is undone, and that touches watched keys too.
+        self.note_tried();
         let view = db.view();
         let shards = view.shards.len();
         let mut removed: Vec<Vec<Change>> = vec![Vec::new(); shards];

@@ -101,7 +101,8 @@ impl Run {
         }
     }
 
-    fn note_tried(&mut self) {
+    /// A change was tried and undone, or may have been.
+    pub fn note_tried(&mut self) {
         self.watched.iter_mut().for_each(|watched| watched.tried = true);
     }
 
