@@ -66,7 +66,14 @@ impl Promises {
         while index < self.waiting.len() {
             let Waiting { ticket, called, .. } = &self.waiting[index];
             let ticket = *ticket;
-            let durable = db.is_durable(ticket);
+            let told = called.as_ref().is_some_and(|called| called.load(Ordering::SeqCst) == TOLD);
+            // The lag bound may have been reached since the call; what was told stays told.
+            let was_right = match ticket.level {
+                DurabilityLevel::Synced => false,
+                DurabilityLevel::Written => ticket.lsn <= marks.written,
+                DurabilityLevel::Accepted | DurabilityLevel::Volatile => true,
+            };
+            let durable = db.is_durable(ticket) || (told && was_right);
             match called.as_ref().map(|called| called.load(Ordering::SeqCst)) {
                 Some(TOLD) if !durable => {
                     return broken("acknowledged", format!("LSN {} was called back too early", ticket.lsn));
