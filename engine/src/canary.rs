@@ -137,12 +137,12 @@ mod tests {
     }
 
     fn collect(directory: &std::path::Path, sources: &mut String) {
-        for found in std::fs::read_dir(directory).unwrap() {
-            let path = found.unwrap().path();
+        for found in std::fs::read_dir(directory).expect("the source tree is there") {
+            let path = found.expect("the source tree is there").path();
             if path.is_dir() {
                 collect(&path, sources);
             } else if path.file_name().is_some_and(|name| name != "canary.rs") {
-                sources.push_str(&std::fs::read_to_string(path).unwrap());
+                sources.push_str(&std::fs::read_to_string(path).expect("the source tree is there"));
             }
         }
     }

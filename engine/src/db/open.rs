@@ -113,20 +113,18 @@ impl Builder {
         let storage = LatchedStorage::new(storage);
         let mut disk = storage.disk()?;
         let lock = disk.lock(LOCK_FILE)?;
-        self.recover_locked(&storage, disk, lock, seed, parallel)
+        self.recover_locked(Held { storage, disk, lock }, seed, parallel)
     }
 
     fn recover_locked(
         mut self,
-        storage: &LatchedStorage,
-        mut disk: Box<dyn Disk>,
-        lock: Box<dyn LockGuard>,
+        mut held: Held,
         seed: u64,
         parallel: Arc<dyn Parallel + Send + Sync>,
     ) -> Result<Started, Error> {
         let time = EngineTime::start(Arc::clone(&self.clock), Millis(0));
         let recovery = Recovery {
-            storage,
+            storage: &held.storage,
             options: &self.options,
             routing: ROUTING_HASH_ID,
             log: &LogFiles,
@@ -141,10 +139,10 @@ impl Builder {
         let (rebuild, mut recovered) = match heal::recover_or_heal(&recovery, &fresh)? {
             Opened::Writable(rebuild, recovered) => (rebuild, *recovered),
             Opened::ReadOnly(rebuild, found) => {
-                return Ok(Started::ReadOnly(self.open_read_only(storage, disk, lock, rebuild, *found)));
+                return Ok(Started::ReadOnly(self.open_read_only(held, rebuild, *found)));
             }
         };
-        let loss = heal::read_loss(&mut *disk, &mut recovered.notes)?;
+        let loss = heal::read_loss(&mut *held.disk, &mut recovered.notes)?;
         self.options.segment_bytes = recovered.segment_bytes;
         if self.options.checkpoint_log_bytes == 0 {
             self.options.checkpoint_log_bytes = CHECKPOINT_SEGMENTS * recovered.segment_bytes;
@@ -156,8 +154,8 @@ impl Builder {
 
         let log = Log::new(&position, LogOptions::new(&self.options, recovered.segment_bytes));
         let core = self.core(rebuild, Arc::clone(&log), time, seed);
-        let writer = LogWriter::new(storage.disk()?, log, &position)?;
-        Ok(Started::Driven(Box::new(self.assemble(core, writer, storage.clone(), disk, recovered, loss, lock))))
+        let writer = LogWriter::new(held.storage.disk()?, log, &position)?;
+        Ok(Started::Driven(Box::new(self.assemble(core, writer, held, recovered, loss))))
     }
 
     fn core(&self, rebuild: Rebuild, log: Arc<Log>, time: EngineTime, seed: u64) -> Arc<Core> {
@@ -167,14 +165,8 @@ impl Builder {
     }
 
     /// Serves what is left of a damaged store. No thread is started, and nothing is written.
-    fn open_read_only(
-        self,
-        storage: &LatchedStorage,
-        disk: Box<dyn Disk>,
-        lock: Box<dyn LockGuard>,
-        rebuild: Rebuild,
-        found: ReadOnly,
-    ) -> Db {
+    fn open_read_only(self, held: Held, rebuild: Rebuild, found: ReadOnly) -> Db {
+        let Held { storage, disk, lock } = held;
         let manifest = &found.plan.manifest;
         let time = EngineTime::start(Arc::clone(&self.clock), manifest.time_millis);
         let last_lsn = found.plan.last_lsn();
@@ -187,7 +179,7 @@ impl Builder {
         let running = Mutex::new(Some(Running { threads: None, lock }));
         let (desk, procedures) = (Arc::new(Desk::default()), BTreeMap::new());
         let loss = Mutex::new(Loss::default());
-        let mut inner = Inner { core, desk, procedures, report, storage: storage.clone(), loss, running };
+        let mut inner = Inner { core, desk, procedures, report, storage, loss, running };
         for procedure in self.procedures.all() {
             // One that the store does not know in this version would have to be named in the log.
             if let Ok(active) = inner.core.activate(procedure) {
@@ -201,12 +193,11 @@ impl Builder {
         self,
         core: Arc<Core>,
         writer: LogWriter,
-        storage: LatchedStorage,
-        disk: Box<dyn Disk>,
+        held: Held,
         recovered: Recovered<LogEnd>,
         loss: Loss,
-        lock: Box<dyn LockGuard>,
     ) -> Driven {
+        let Held { storage, disk, lock } = held;
         let (policy, desk) = (policy(&self.options), Arc::new(Desk::default()));
         let report = RecoveryReport::new(&recovered, &loss, disk.report().clone());
         let now = core.time.monotonic();
@@ -226,6 +217,13 @@ impl Builder {
     pub(super) fn parts(&self) -> (&Options, &Procedures) {
         (&self.options, &self.procedures)
     }
+}
+
+/// A store's storage, whose lock is held.
+struct Held {
+    storage: LatchedStorage,
+    disk: Box<dyn Disk>,
+    lock: Box<dyn LockGuard>,
 }
 
 /// What a recovered store is like.

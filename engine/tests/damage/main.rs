@@ -3,8 +3,6 @@
 //! every way below; each is verified, opened and read. KNOWN-FAULTS 1, 4, 7, 8, 10, 12, 28, 29, 39 and 40 are named where they are.
 //! `LOGD_DAMAGE=all` tries each byte and cut; without it every so many (docs/TESTING.md).
 
-#![expect(clippy::unwrap_used, reason = "a test fails where it fails")]
-
 mod allocation;
 mod forge;
 mod judge;
