@@ -14,7 +14,7 @@ use logd_engine::{Db, Options};
 use std::sync::Arc;
 
 fn open(storage: &SimStorage, clock: &SimClock) -> Result<Stepped, Error> {
-    let options = Options { segment_bytes: 1 << 20, shards: 1, ..Options::default() };
+    let options = Options { segment_bytes: 64 << 10, shards: 1, ..Options::default() };
     let builder = Db::builder("simulated").options(options);
     builder.storage(Arc::new(storage.clone()), Arc::new(clock.clone())).open_stepped(1)
 }
@@ -35,13 +35,13 @@ fn killed(seed: u64, clock: &SimClock) -> SimStorage {
 fn a_segment_that_only_the_page_cache_held_is_not_missed_after_a_power_cut() {
     let clock = SimClock::new(Millis(1_000_000));
     let mut read = 0;
-    for seed in 0..8 {
-        for operations in 0..60 {
+    for seed in 0..12 {
+        for operations in 0..40 {
             let storage = killed(seed, &clock);
             storage.die_after(operations);
             let opened = open(&storage, &clock);
             read += u64::from(opened.is_ok_and(|store| store.recovered_lsn() == Lsn(1)));
-            let storage = storage.crash(&mut Prng::new(seed));
+            let storage = storage.crash(&mut Prng::new(100 * seed + operations));
             if let Err(error) = open(&storage, &clock) {
                 panic!("seed {seed}, {operations} operations: {error}");
             }
