@@ -38,8 +38,8 @@ pub struct LogTail {
     pub last_lsn: Lsn,
     /// Above every LSN seen, cut ones included.
     pub next_lsn: Lsn,
-    /// The segment it ends in and where.
-    pub end: Option<(SegmentId, FileOffset)>,
+    /// The segment it ends in, if stable storage is known to hold it: what was read may be in the page cache only.
+    pub segment_proven: Option<SegmentId>,
     /// The letter of the decision.
     pub case: char,
     /// Everything that is cut off.

@@ -299,7 +299,9 @@ fn cut_bytes(cut: &LogCut, kept: &[(LogCut, Kept)]) -> u64 {
 /// The manifest while the store is in use: no clean mark, and never less proof than before.
 fn manifest_in_use<L>(recovery: &Recovery<'_, L>, before: &Manifest, tail: &LogTail) -> Manifest {
     let proof = log_proof(before);
-    let segment = tail.end.map_or(proof.segment, |(segment, _)| segment.max(proof.segment));
+    // Not a segment that only the page cache may hold: a power cut before it is written again would leave a manifest that
+    // asks for it.
+    let segment = tail.segment_proven.map_or(proof.segment, |segment| segment.max(proof.segment));
     let times = [tail.time, before.snapshots.last().map(|newest| newest.time_millis)];
     let segment_bytes = match recovery.options.segment_bytes {
         0 => before.segment_bytes,

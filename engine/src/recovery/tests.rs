@@ -32,7 +32,7 @@ impl TestLog {
         let tail = LogTail {
             last_lsn: Lsn(last),
             next_lsn: Lsn(last + 1),
-            end: Some((SegmentId(1), 4096)),
+            segment_proven: Some(SegmentId(1)),
             case: 'F',
             cuts: vec![],
             time: Some(Millis(500)),
@@ -330,7 +330,7 @@ fn a_log_shorter_than_the_clean_mark_or_the_proof_is_corruption_and_a_longer_one
 #[test]
 fn a_log_that_is_gone_up_to_the_snapshot_is_enough() {
     let mut log = TestLog::up_to(0);
-    log.tail.end = None;
+    log.tail.segment_proven = None;
     let recovered = open(&store(), &log);
     assert_eq!((recovered.last_lsn, recovered.next_lsn, recovered.notes.len()), (Lsn(10), Lsn(11), 1));
     assert_eq!(recovered.log.segment, SegmentId(1), "the log is told that a segment must exist");
