@@ -13,13 +13,12 @@ use crate::canary::{Canary, planted};
 use crate::disk::{Disk, DiskErrorKind};
 use crate::error::Error;
 use crate::format::snapshot::SnapshotMeta;
+use crate::limits::SNAPSHOT_BLOCK_BYTES;
 use crate::manifest::{Manifest, ManifestFile, SnapshotReference};
 use crate::snapshot::{self, Part, SnapshotWriter, Written};
 use crate::units::{Lsn, Millis, Nanos, SegmentId};
 use std::collections::VecDeque;
 
-/// Bytes written between two looks at the clock.
-const SLICE_BYTES: u64 = 256 << 10;
 /// Reports kept for statistics.
 const REPORTS_MAX: usize = 16;
 
@@ -52,6 +51,21 @@ pub struct CheckpointOptions {
     pub snapshots_kept: usize,
     /// Most bytes a second; 0 for no limit.
     pub bytes_per_second: u64,
+}
+
+/// The pieces in which a snapshot is written; the simulation's are small, so that much happens between two of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pieces {
+    /// Bytes written between two looks at the clock.
+    pub slice_bytes: u64,
+    /// Length at which blocks end.
+    pub block_bytes: usize,
+}
+
+impl Default for Pieces {
+    fn default() -> Pieces {
+        Pieces { slice_bytes: 256 << 10, block_bytes: SNAPSHOT_BLOCK_BYTES }
+    }
 }
 
 /// Why a snapshot is taken.
@@ -125,6 +139,7 @@ pub enum CheckpointNext {
 /// A checkpoint under way. After `Done` it does nothing more.
 pub struct Checkpoint {
     options: CheckpointOptions,
+    pieces: Pieces,
     kind: SnapshotKind,
     urgent: bool,
     /// Share of the pause after a slice that is kept, in thousandths.
@@ -153,6 +168,7 @@ impl Checkpoint {
             SnapshotReport { kind, lsn: Lsn::NONE, start: now, end: now, bytes: 0, record_count: 0, result: Ok(()) };
         Checkpoint {
             options,
+            pieces: Pieces::default(),
             kind,
             urgent: false,
             pause_permille: 1000,
@@ -161,6 +177,12 @@ impl Checkpoint {
             paid: now,
             report,
         }
+    }
+
+    /// Sets the pieces.
+    pub fn in_pieces(mut self, pieces: Pieces) -> Checkpoint {
+        self.pieces = pieces;
+        self
     }
 
     /// With `true` the pacing ends: the log is near its cap, so the snapshot is more urgent than the delay it causes.
@@ -251,7 +273,8 @@ impl Checkpoint {
             remove_unnamed(disk, &Manifest::default())?;
         }
         let time = meta.time_millis;
-        let writer = Box::new(SnapshotWriter::begin(disk, meta, parts)?);
+        let writer = SnapshotWriter::begin(disk, meta, parts)?.with_block_bytes(self.pieces.block_bytes);
+        let writer = Box::new(writer);
         Ok((State::Blocks(writer, time), CheckpointNext::Again))
     }
 
@@ -266,7 +289,7 @@ impl Checkpoint {
             let paid = self.paid;
             return Ok((State::Blocks(writer, time), CheckpointNext::Until(paid)));
         }
-        let step = match writer.step(disk, SLICE_BYTES) {
+        let step = match writer.step(disk, self.pieces.slice_bytes) {
             Ok(step) => step,
             Err(error) => {
                 writer.abandon(disk);

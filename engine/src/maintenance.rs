@@ -7,8 +7,9 @@
 mod desk;
 mod space;
 
+use crate::canary::{Canary, planted};
 use crate::checkpoint::{
-    Checkpoint, CheckpointNext, CheckpointOptions, Cut, SnapshotKind, SnapshotReport, Source, give_up_older,
+    Checkpoint, CheckpointNext, CheckpointOptions, Cut, Pieces, SnapshotKind, SnapshotReport, Source, give_up_older,
 };
 use crate::core::Core;
 use crate::disk::{Disk, DiskWaker};
@@ -101,6 +102,7 @@ pub struct Maintenance {
     preparer: Preparer,
     manifest: ManifestFile,
     policy: Policy,
+    pieces: Pieces,
     checkpoint: Option<Checkpoint>,
     /// Trees that are being freed.
     rubble: Rubble,
@@ -145,6 +147,7 @@ impl Maintenance {
             preparer,
             manifest,
             policy,
+            pieces: Pieces::default(),
             checkpoint: None,
             rubble: Rubble::new(),
             last_start: now,
@@ -162,6 +165,12 @@ impl Maintenance {
     /// Ends a `wait` from another thread.
     pub fn waker(&self) -> DiskWaker {
         self.bell.waker()
+    }
+
+    /// Sets the pieces in which snapshots are written.
+    #[cfg(feature = "sim")]
+    pub fn set_pieces(&mut self, pieces: Pieces) {
+        self.pieces = pieces;
     }
 
     /// Does one bounded piece of each kind of work.
@@ -279,7 +288,7 @@ impl Maintenance {
         let Some(clean) = clean else { return Ok(()) };
         let time = self.core.time.now();
         // LSNs that were left out after an unclean stop and are not in the log yet would be given out again after a clean one.
-        let is_dense = self.core.log.next_lsn() == self.core.log.watermarks().assigned.next();
+        let is_dense = self.core.log.next_lsn() == self.core.log.watermarks().assigned.next() || planted(Canary::GapForgotten);
         self.manifest.mark_stop(self.disk.as_mut(), clean, is_dense, time)
     }
 
@@ -289,7 +298,9 @@ impl Maintenance {
         let proven = self.manifest.manifest().segment_proof;
         let span = self.core.log.spans().last().copied();
         let synced = self.core.log.watermarks().synced;
-        let is_news = |span: &SegmentSpan| span.segment > proven && span.first_lsn <= synced;
+        let is_news = |span: &SegmentSpan| {
+            span.segment > proven && (span.first_lsn <= synced || planted(Canary::SegmentProvenEarly))
+        };
         if let Some(span) = span.filter(is_news)
             && let Err(error) = self.manifest.prove_segment(self.disk.as_mut(), span.segment)
         {
@@ -383,7 +394,7 @@ impl Maintenance {
                 self.core.log.latch(failed(&error));
             }
         }
-        self.checkpoint = Some(Checkpoint::new(options, kind, now));
+        self.checkpoint = Some(Checkpoint::new(options, kind, now).in_pieces(self.pieces));
     }
 
     fn end(&mut self, report: SnapshotReport) {

@@ -82,7 +82,7 @@ fn choose(slots: [Slot; 2]) -> Result<ManifestRead, Error> {
         ManifestRead::Present(ManifestFile { manifest, sequence, slot, failed: false }, note)
     };
     Ok(match slots {
-        [Ok(first), Ok(second)] if first.1 > second.1 => present(0, first, None),
+        [Ok(first), Ok(second)] if (first.1 > second.1) != planted(Canary::OlderSlotWins) => present(0, first, None),
         [Ok(_), Ok(second)] => present(1, second, None),
         [Ok(first), Err(damage)] => present(0, first, Some(note(damage))),
         [Err(damage), Ok(second)] => present(1, second, Some(note(damage))),

@@ -3,6 +3,7 @@
 //! Must not know: frames, LSNs, who has threads.
 //! Next: replay.rs fills and empties it.
 
+use crate::canary::{Canary, planted};
 use super::shard::Shard;
 use super::shards::Shards;
 use crate::format::command::Effect;
@@ -74,7 +75,10 @@ impl Gathered {
         let jobs = busy.map(|(shard, steps)| -> Job<'_> {
             Box::new(move || {
                 let mut shard = shards.lock(shard);
-                steps.iter().for_each(|step| step.apply(&mut shard, bytes));
+                match planted(Canary::ReplayDisorder) {
+                    true => steps.iter().rev().for_each(|step| step.apply(&mut shard, bytes)),
+                    false => steps.iter().for_each(|step| step.apply(&mut shard, bytes)),
+                }
             })
         });
         parallel.run(jobs.collect());

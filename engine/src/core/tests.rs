@@ -333,3 +333,19 @@ fn due_records_stay_while_active_expiry_is_off_and_are_never_told() {
     fixture.core.expire_due();
     assert_eq!(fixture.core.shards.len(fixture.things), 0);
 }
+
+#[test]
+fn a_disk_without_room_is_no_matter_for_records_that_are_not_logged() {
+    let fixture = fixture();
+    let volatile = KeyspaceOptions { durability: Some(DurabilityLevel::Volatile), ..KeyspaceOptions::default() };
+    let scratch = fixture.core.keyspace("scratch", volatile).expect("the queue has room");
+    fixture.put(b"k", b"v");
+    fixture.core.log.reserve().set(0, 1, true);
+    assert!(matches!(fixture.core.put(fixture.things, b"l", b"v", None, None), Err(Error::Full(_))));
+    fixture.core.put(scratch, b"k", b"v", None, None).expect("it takes no room");
+    let both = fixture.core.write(Scope::All, None, |transaction| {
+        transaction.put(scratch, b"l", b"v", None)?;
+        Ok(transaction.delete(fixture.things, b"k"))
+    });
+    assert!(both.expect("it only shrinks the log's state").0);
+}

@@ -92,7 +92,10 @@ impl Core {
     ) -> Result<Ticket, Error> {
         check_key(key)?;
         check_value(value)?;
-        self.log.reserve().check_growth()?;
+        // What is not logged takes no room on the disk.
+        if keyspace.level != DurabilityLevel::Volatile && !planted(Canary::GrowthTakesReserve) {
+            self.log.reserve().check_growth()?;
+        }
         let expiry_millis = expiry.map_or(0, |expiry| expiry.0);
         let mut frame = FrameBuilder::new();
         frame.start_effects();
@@ -123,7 +126,8 @@ impl Core {
             self.log.check_read_only()?;
             return Ok((Ticket::NOTHING, false));
         }
-        let level = level.unwrap_or(keyspace.level).max(DurabilityLevel::Accepted);
+        let default = if planted(Canary::KeyspaceLevelIgnored) { DurabilityLevel::Accepted } else { keyspace.level };
+        let level = level.unwrap_or(default).max(DurabilityLevel::Accepted);
         let appended = self.log.append(frame, level, self.time.stamp())?;
         add(&self.counters.commands, 1);
         Ok((Ticket { lsn: appended.lsn, level }, appended.wake))
@@ -182,7 +186,7 @@ impl<'a> Transaction<'a> {
         check_key(key)?;
         check_value(value)?;
         let expiry_millis = expiry.map_or(0, |expiry| expiry.0);
-        self.grows = true;
+        self.grows |= keyspace.level != DurabilityLevel::Volatile;
         let at = self.note_undo(keyspace, key);
         self.note_effect(keyspace, Effect::Put { keyspace: keyspace.number, key, value, expiry_millis });
         self.guards.shard_mut(at).put(keyspace.number, key, Entry { value, expiry_millis });
@@ -209,7 +213,11 @@ impl<'a> Transaction<'a> {
         let is_due =
             self.guards.shard(at).get(keyspace.number, key).is_some_and(|entry| live(entry, self.now).is_none());
         if is_due {
+            let kept = planted(Canary::WatchMissesExpiry).then(|| std::mem::take(&mut self.guards.shard_mut(at).watched));
             self.delete(keyspace, key);
+            if let Some(kept) = kept {
+                self.guards.shard_mut(at).watched = kept;
+            }
         }
         is_due
     }
@@ -335,7 +343,7 @@ impl<'a> Transaction<'a> {
             self.tell_due();
             return Ok(Ticket::NOTHING);
         }
-        if self.grows {
+        if (self.grows && !planted(Canary::GrowthTakesReserve)) || planted(Canary::DeleteNeedsRoom) {
             self.core.log.reserve().check_growth()?;
         }
         if let Some(call) = call {
@@ -404,6 +412,9 @@ impl Drop for Transaction<'_> {
         }
         if planted(Canary::UndoForgotten) {
             self.undo.clear();
+        }
+        if planted(Canary::UndoIncomplete) && self.undo.len() > 1 {
+            self.undo.remove(0);
         }
         while let Some(step) = self.undo.pop() {
             let shard = step.shard();

@@ -4,6 +4,7 @@
 //! Must not know: how damage is found.
 //! Next: recovery/plan.rs, recovery/salvage.rs.
 
+use crate::canary::{Canary, planted};
 use super::{Db, Inner};
 use crate::core::Rebuild;
 use crate::disk::{Disk, Storage};
@@ -83,7 +84,7 @@ pub(super) fn read_loss(disk: &mut dyn Disk, notes: &mut Vec<String>) -> Result<
 
 /// Moves the position above everything that a loss has seen. `jump`: LSNs that may have been told without reaching the disk.
 pub(super) fn lift(position: &mut LogPosition, loss: &Loss, jump: u64) {
-    if position.last_lsn < loss.lsn_floor {
+    if position.last_lsn < loss.lsn_floor && !planted(Canary::LossFloorIgnored) {
         position.next_lsn = position.next_lsn.max(loss.lsn_floor.next().plus(jump));
     }
     position.next_segment = position.next_segment.max(loss.segment_floor.next());

@@ -6,6 +6,7 @@
 
 use super::open::{Driven, Started, clean_mark};
 use super::{Builder, Db};
+use crate::checkpoint::Pieces;
 use crate::core::Procedures;
 use crate::error::{Error, Refused};
 use crate::limits;
@@ -25,21 +26,38 @@ pub struct Stepped {
     recovered: Lsn,
 }
 
+/// What a store opened without threads is.
+pub enum OpenedStepped {
+    /// One to be driven.
+    Driven(Box<Stepped>),
+    /// A damaged one that is only read.
+    ReadOnly(Db),
+}
+
 impl Builder {
     /// Opens a store without threads. `seed` takes the place of the system's randomness. The procedures are not active
     /// yet: `Stepped::activate` is the second half. Errors: as `open`.
     pub fn open_stepped(self, seed: u64) -> Result<Stepped, Error> {
+        match self.open_stepped_or_read(seed)? {
+            OpenedStepped::Driven(stepped) => Ok(*stepped),
+            OpenedStepped::ReadOnly(_) => {
+                Err(Refused::Aborted("a store opened for reading has nothing to step".to_owned()).into())
+            }
+        }
+    }
+
+    /// The same for a store that may be damaged, where `on_corruption` lets it be read.
+    pub fn open_stepped_or_read(self, seed: u64) -> Result<OpenedStepped, Error> {
         let (options, procedures) = self.parts();
         options.check_from(limits::SEGMENT_BYTES_MIN_STEPPED)?;
         let procedures = procedures.clone();
         let Driven { inner, writer, maintenance } = match self.recover(seed, Arc::new(Sequential))? {
             Started::Driven(driven) => *driven,
-            Started::ReadOnly(_) => {
-                return Err(Refused::Aborted("a store opened for reading has nothing to step".to_owned()).into());
-            }
+            Started::ReadOnly(db) => return Ok(OpenedStepped::ReadOnly(db)),
         };
         let recovered = inner.core.log.watermarks().assigned;
-        Ok(Stepped { db: Db { inner: Arc::new(inner) }, writer, maintenance, procedures, recovered })
+        let db = Db { inner: Arc::new(inner) };
+        Ok(OpenedStepped::Driven(Box::new(Stepped { db, writer, maintenance, procedures, recovered })))
     }
 }
 
@@ -89,6 +107,11 @@ impl Stepped {
         self.step_writer();
         self.step_maintenance();
         pass(&self.db);
+    }
+
+    /// Sets the pieces in which snapshots are written.
+    pub fn set_pieces(&mut self, pieces: Pieces) {
+        self.maintenance.set_pieces(pieces);
     }
 
     /// One step of the driver that writes the log.

@@ -191,6 +191,7 @@ impl Log {
     /// Whether a command may be acknowledged at a level.
     pub fn is_released(&self, lsn: Lsn, level: DurabilityLevel) -> bool {
         let lsn = if planted(Canary::NeighboursTicket) { lsn.previous() } else { lsn };
+        let lsn = if planted(Canary::TicketLate) { lsn.next() } else { lsn };
         lsn <= self.released().limit(level)
     }
 
@@ -323,7 +324,9 @@ impl Log {
         let shared = self.shared.lock();
         let _ = self.failure.set(failed);
         drop(shared);
-        self.announce();
+        if !planted(Canary::FailureNotTold) {
+            self.announce();
+        }
         self.wake();
     }
 

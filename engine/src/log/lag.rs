@@ -64,6 +64,9 @@ impl Lag {
     }
 
     fn oldest(&self, open: OpenLag) -> Option<Nanos> {
+        if planted(Canary::LagFromNewest) {
+            return open.oldest.or(self.batches.back().map(|batch| batch.oldest));
+        }
         self.batches.front().map(|batch| batch.oldest).or(open.oldest)
     }
 }

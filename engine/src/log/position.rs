@@ -3,6 +3,7 @@
 //! Must not know: how the end was found.
 //! Next: reader.rs makes a position from what it read; writer.rs starts from it.
 
+use crate::canary::{Canary, planted};
 use super::segments::SpareFile;
 use crate::format::StoreId;
 use crate::format::segment::SEGMENT_HEADER_BYTES;
@@ -55,7 +56,7 @@ pub struct LogPosition {
 impl LogPosition {
     /// The segment that is appended to: a gap in the LSNs stands at the head of a segment only, so one needs a new segment.
     pub(super) fn appended_to(&self) -> Option<ActiveSegment> {
-        self.active.filter(|_| self.goes_on && self.next_lsn == self.last_lsn.next())
+        self.active.filter(|_| self.goes_on && (self.next_lsn == self.last_lsn.next() || planted(Canary::TornTailKept)))
     }
 
     /// The last command there is, in the log or in a snapshot only.

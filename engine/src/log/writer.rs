@@ -215,7 +215,7 @@ impl LogWriter {
 
     fn seal_previous(&mut self) {
         if let Some((span, first_lsn)) = self.sealing
-            && (self.commit.synced() >= first_lsn || planted(Canary::SealedEarly))
+            && self.commit.synced() >= first_lsn
         {
             self.log.lock().segments.seal(span);
             self.sealing = None;
@@ -286,6 +286,11 @@ impl LogWriter {
             self.disk.0.close(old.file);
         }
         self.sealing = before.map(|span| (span, header.first_lsn));
+        if planted(Canary::SealedEarly)
+            && let Some((span, _)) = self.sealing.take()
+        {
+            self.log.lock().segments.seal(span);
+        }
         let active = Active { file, segment: spare.segment, end: 0 };
         self.submit_batch(active, 0, buffer, &header, true);
         Ok(())

@@ -303,6 +303,7 @@ fn manifest_in_use<L>(recovery: &Recovery<'_, L>, before: &Manifest, tail: &LogT
     // asks for it.
     let segment = tail.segment_proven.map_or(proof.segment, |segment| segment.max(proof.segment));
     let times = [tail.time, before.snapshots.last().map(|newest| newest.time_millis)];
+    let time_before = if planted(Canary::StopTimeForgotten) { Millis(0) } else { before.time_millis };
     let segment_bytes = match recovery.options.segment_bytes {
         0 => before.segment_bytes,
         set => set,
@@ -313,7 +314,7 @@ fn manifest_in_use<L>(recovery: &Recovery<'_, L>, before: &Manifest, tail: &LogT
         segment_proof: segment,
         segment_bytes,
         shards: recovery.options.shards as u16,
-        time_millis: times.into_iter().flatten().fold(before.time_millis, Millis::max),
+        time_millis: times.into_iter().flatten().fold(time_before, Millis::max),
         ..before.clone()
     }
 }

@@ -3,10 +3,10 @@
 //! Must not know: what is right.
 //! Next: writes.rs, reads.rs.
 
-use super::Checked;
 use super::model::{Bytes, SPACES};
 use super::procedures::{key, value};
 use super::run::{HeldView, Run};
+use super::{Checked, broken};
 use logd_engine::clock::Clock;
 use logd_engine::core::Watch;
 use logd_engine::disk::{DiskErrorKind, SimFault, SimOperation};
@@ -63,7 +63,7 @@ impl Run {
     pub fn rare_step(&mut self) -> Checked {
         match self.order.below(26) {
             0 | 1 if self.form.has("checkpoints") => self.ask_checkpoint(),
-            2..=5 if self.form.has("views") => self.take_view(),
+            2..=5 if self.form.has("views") => self.take_view()?,
             6..=8 if self.form.has("views") => self.check_a_view()?,
             9 if self.form.has("wall") => self.step_wall(),
             10 if self.form.has("faults") && self.fault.one_in(6) => self.arrange_fault(),
@@ -119,14 +119,18 @@ impl Run {
         self.trace.note(format_args!("checkpoint asked for: {is_new:?}"));
     }
 
-    fn take_view(&mut self) {
+    fn take_view(&mut self) -> Checked {
         if self.views.len() >= VIEWS_MAX {
-            return;
+            return Ok(());
         }
         let view = self.opened().db().view();
         self.trace.note(format_args!("view {} of LSN {}", self.views.len(), view.lsn));
+        if view.lsn != self.opened().db().last_lsn() {
+            return broken("view", format!("it says LSN {}", view.lsn));
+        }
         let keyspaces = self.keyspaces.clone();
         self.views.push(HeldView { view, state: self.model.now.clone(), keyspaces });
+        Ok(())
     }
 
     fn step_wall(&mut self) {

@@ -3,6 +3,7 @@
 //! Must not know: the store.
 //! Next: run.rs follows the plan; shrink.rs makes forms smaller.
 
+use logd_engine::checkpoint::Pieces;
 use logd_engine::prng::Prng;
 use logd_engine::{DurabilityLevel, OnCorruption, Options};
 
@@ -88,6 +89,8 @@ pub struct Plan {
     pub weights: [u64; 6],
     /// Typical span of a clock step, in microseconds.
     pub clock_micros: u64,
+    /// Pieces in which snapshots are written.
+    pub pieces: Pieces,
     /// Levels that clients ask for.
     pub levels: Vec<Option<DurabilityLevel>>,
 }
@@ -111,7 +114,7 @@ impl Plan {
         let levels = draw_levels(prng);
         Plan {
             options: Options {
-                disk_reserve_bytes: None,
+                disk_reserve_bytes: pick(prng, &[None, None, Some(0), Some(segment_bytes), Some(4 * segment_bytes)]),
                 on_corruption: OnCorruption::Refuse,
                 durability: pick(prng, &[DurabilityLevel::Synced, DurabilityLevel::Written, DurabilityLevel::Accepted]),
                 lag_millis: pick(prng, &[1, 4, 20, 200, 1000]),
@@ -134,6 +137,10 @@ impl Plan {
             latency: pick(prng, &[0, 1, 3, 8, 60]),
             weights: draw_weights(prng),
             clock_micros: pick(prng, &[20, 300, 2000, 30_000]),
+            pieces: Pieces {
+                slice_bytes: pick(prng, &[1, 1, 8 << 10, 256 << 10]),
+                block_bytes: pick(prng, &[256, 1 << 10, 8 << 10, 256 << 10]),
+            },
             levels,
         }
     }

@@ -184,6 +184,8 @@ impl Run {
 
     /// Activates the procedures. False if the machine ended meanwhile.
     fn take_over(&mut self, mut store: Stepped) -> Checked<bool> {
+        store.set_pieces(self.plan.pieces);
+        (self.struck_before, self.struck_at) = (self.storage.writes_struck(), None);
         let (storage, clock) = (self.storage.clone(), self.clock.clone());
         let (mut removed, told, mut rounds) = (Ok(()), self.model.told, 0);
         let activated = store.activate(&mut |db| {

@@ -81,6 +81,9 @@ impl Promises {
                 Some(REFUSED) if db.failure().is_none() => {
                     return broken("acknowledged", format!("LSN {} was refused without a failure", ticket.lsn));
                 }
+                Some(0) if !durable && db.failure().is_some() => {
+                    return broken("latch", format!("nobody told of the failure who waits for LSN {}", ticket.lsn));
+                }
                 Some(0) if durable && ticket.lsn <= marks.synced => {
                     return broken("acknowledged", format!("LSN {} is durable and nobody called", ticket.lsn));
                 }

@@ -78,8 +78,16 @@ pub struct Run {
     pub is_faulty: bool,
     /// The disk was made small in this life.
     pub is_small: bool,
+    /// The store may not grow, as of the last look.
+    pub is_low: bool,
+    /// How often growth was refused, as of then.
+    pub refused_count: u64,
     /// The device is stuck.
     pub is_stuck: bool,
+    /// Writes that had failed when the present store was opened.
+    pub struck_before: u64,
+    /// Last LSN when the first write of this life failed.
+    pub struck_at: Option<u64>,
     /// Newest version of the procedures.
     pub version: u32,
     /// Value stamps given out.
@@ -117,7 +125,11 @@ impl Run {
             quarantine: BTreeMap::new(),
             is_faulty: false,
             is_small: false,
+            is_low: false,
+            refused_count: 0,
             is_stuck: false,
+            struck_before: 0,
+            struck_at: None,
             version: 1,
             stamp: 0,
             crashes: 0,
@@ -149,7 +161,11 @@ impl Run {
     }
 
     fn live(&mut self) -> Checked {
-        let steps = self.plan.steps / 2 + self.order.below(self.plan.steps / 2 + 1);
+        // Some lives end before anything of them is durable.
+        let steps = match self.order.below(6) {
+            0 => self.order.below(8),
+            _ => self.plan.steps / 2 + self.order.below(self.plan.steps / 2 + 1),
+        };
         for _ in 0..steps {
             if self.storage.is_dead() && self.order.one_in(6) {
                 break;
@@ -192,6 +208,13 @@ impl Run {
             && !self.storage.is_dead()
         {
             return broken("failure", format!("the log failed by itself: {failed}"));
+        }
+        let marks = store.db().watermarks();
+        if self.struck_at.is_none() && self.storage.writes_struck() > self.struck_before {
+            self.struck_at = Some(marks.assigned.0);
+        }
+        if self.struck_at.is_some_and(|last| marks.synced.0 > last) {
+            return broken("latch", format!("LSN {} was synced after a failed write or sync", marks.synced));
         }
         self.promises.look(store.db(), &mut self.model, self.clock.monotonic())
     }

@@ -132,7 +132,9 @@ impl Run {
             }
             self.clock.advance(Nanos(10_000_000));
         }
-        self.clock.advance(Nanos(300_000));
+        // A snapshot may be paced for seconds.
+        let pause = if is_running && waits { 3_000_000 } else { 300_000 };
+        self.clock.advance(Nanos(pause));
         Ok(false)
     }
 

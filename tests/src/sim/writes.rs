@@ -17,6 +17,9 @@ use std::rc::Rc;
 
 /// Bytes of headers that a command with a few effects has at most.
 const HEADERS_BYTES: u64 = 200;
+/// Levels of the keyspaces, where they have one.
+const DURABILITIES: [Option<DurabilityLevel>; 5] =
+    [None, None, Some(DurabilityLevel::Accepted), Some(DurabilityLevel::Volatile), None];
 
 /// Bytes that changes take in the log at least.
 pub fn logged_bytes(changes: &[Change]) -> u64 {
@@ -28,17 +31,44 @@ fn moment(expiry: u64) -> Option<Millis> {
 }
 
 impl Run {
+    /// Whether the store may not grow, and how often growth was refused.
+    fn room(&mut self) -> (bool, u64) {
+        let space = self.opened().db().stats().space;
+        (space.is_low, space.refused_count)
+    }
+
+    /// Whether the reserve of disk space was kept from what may use it.
+    fn check_reserve(&mut self) -> Checked {
+        if self.room().1 > self.refused_count {
+            return broken("reserve", "what only shrinks the store was refused as growth");
+        }
+        Ok(())
+    }
+
     /// The handle of a keyspace that was made.
     pub fn handle(&self, space: usize) -> Keyspace {
         self.keyspaces[space].expect("the keyspace was made")
     }
 
+    /// The level of a write to a keyspace that names none.
+    fn level_of(&self, space: usize) -> DurabilityLevel {
+        DURABILITIES[space].unwrap_or(self.plan.options.durability)
+    }
+
     fn draw_level(&mut self) -> Option<DurabilityLevel> {
+        // Asked before the operation, since that may be what changes it.
+        (self.is_low, self.refused_count) = self.room();
         self.plan.levels[self.client.below(self.plan.levels.len() as u64) as usize]
     }
 
     /// Takes a command into the model, and its client onto the list of those who wait.
-    fn commit(&mut self, client: usize, ticket: Ticket, changes: Vec<Change>) -> Checked {
+    fn commit(
+        &mut self,
+        client: usize,
+        ticket: Ticket,
+        changes: Vec<Change>,
+        asked: Option<DurabilityLevel>,
+    ) -> Checked {
         let logged = changes.iter().any(|change| !SPACES[change.space()].volatile);
         let makes = changes.iter().any(|change| matches!(change, Change::Make { .. }));
         if (ticket.lsn.0 != 0) != (logged || makes) {
@@ -49,6 +79,17 @@ impl Run {
             return broken("lsn", format!("{} after {}, last {last}", ticket.lsn, self.model.told));
         }
         self.note_changes(&changes);
+        let weaker = |space: usize| self.level_of(space) > ticket.level;
+        if asked.is_none() && ticket.lsn.0 != 0 && changes.iter().any(|change| weaker(change.space())) {
+            return broken("level", format!("{ticket:?} for {changes:?}"));
+        }
+        if asked.is_some_and(|asked| ticket.lsn.0 != 0 && asked != ticket.level) {
+            return broken("level", format!("{ticket:?} in place of {asked:?}"));
+        }
+        let grows = |change: &Change| matches!(change, Change::Put { .. }) && !SPACES[change.space()].volatile;
+        if self.is_low && changes.iter().any(grows) {
+            return broken("reserve", format!("LSN {} grew the store though the disk is low", ticket.lsn));
+        }
         let now = self.opened().db().time().now();
         let bytes = logged_bytes(&changes);
         self.add(Commit {
@@ -109,12 +150,7 @@ impl Run {
     /// Makes a keyspace.
     pub fn make_keyspace(&mut self, space: usize) -> Checked {
         let routings = [Routing::WholeKey, Routing::WholeKey, Routing::Prefix(2), Routing::WholeKey, Routing::OneShard];
-        let durability = match space {
-            3 => Some(DurabilityLevel::Volatile),
-            2 => Some(DurabilityLevel::Accepted),
-            _ => None,
-        };
-        let options = KeyspaceOptions { durability, routing: routings[space] };
+        let options = KeyspaceOptions { durability: DURABILITIES[space], routing: routings[space] };
         let before = self.opened().db().last_lsn();
         match self.opened().db().try_keyspace(SPACES[space].name, options) {
             Ok(handle) => {
@@ -124,7 +160,7 @@ impl Run {
                     return broken("lsn", format!("keyspace made without a new LSN: {before}, {lsn}"));
                 }
                 let ticket = Ticket { lsn, level: DurabilityLevel::Synced };
-                self.commit(0, ticket, vec![Change::Make { space }])
+                self.commit(0, ticket, vec![Change::Make { space }], Some(DurabilityLevel::Synced))
             }
             Err(error) => self.refused(error, 0),
         }
@@ -146,7 +182,7 @@ impl Run {
         let handle = self.handle(space);
         let bytes = (key.len() + value.len()) as u64;
         match self.opened().db().try_put(handle, &key, &value, moment(expiry), level) {
-            Ok(ticket) => self.commit(client, ticket, vec![Change::Put { space, key, value, expiry }]),
+            Ok(ticket) => self.commit(client, ticket, vec![Change::Put { space, key, value, expiry }], level),
             Err(error) => self.refused(error, bytes),
         }
     }
@@ -162,10 +198,11 @@ impl Run {
             Ok((was, _)) if was != should => broken("read", format!("delete of {key:?} said {was}")),
             Ok((_, ticket)) => {
                 let changes = if is_there { vec![Change::Delete { space, key }] } else { Vec::new() };
-                self.commit(client, ticket, changes)
+                self.commit(client, ticket, changes, level)
             }
             Err(error) => {
                 self.note_tried();
+                self.check_reserve()?;
                 self.refused(error, key.len() as u64)
             }
         }
@@ -187,10 +224,11 @@ impl Run {
             Ok((_, ticket)) => {
                 let is_change = before.is_some_and(|before| before != expiry);
                 let changes = if is_change { vec![Change::Expire { space, key, expiry }] } else { Vec::new() };
-                self.commit(client, ticket, changes)
+                self.commit(client, ticket, changes, level)
             }
             Err(error) => {
                 self.note_tried();
+                self.check_reserve()?;
                 self.refused(error, key.len() as u64)
             }
         }
@@ -207,10 +245,11 @@ impl Run {
         match cleared {
             Ok(((), ticket)) => {
                 let changes = if is_empty { Vec::new() } else { vec![Change::Clear { space }] };
-                self.commit(client, ticket, changes)
+                self.commit(client, ticket, changes, level)
             }
             Err(error) => {
                 self.note_tried();
+                self.check_reserve()?;
                 self.refused(error, 0)
             }
         }
@@ -266,7 +305,7 @@ impl Run {
             return broken("read", wrong);
         }
         match result {
-            Ok(((), ticket)) => self.commit(client, ticket, done),
+            Ok(((), ticket)) => self.commit(client, ticket, done, level),
             Err(error) => {
                 self.note_tried();
                 if aborts && matches!(error, Error::Refused(Refused::Aborted(_))) {
@@ -322,7 +361,7 @@ impl Run {
             }
         }
         match self.opened().db().try_apply(&batch, level) {
-            Ok(ticket) => self.commit(client, ticket, done),
+            Ok(ticket) => self.commit(client, ticket, done, level),
             Err(error) => {
                 self.note_tried();
                 self.refused(error, bytes)
@@ -361,7 +400,7 @@ impl Run {
                     Change::Delete { space, key } => self.model.now.raw(*space, key).is_some(),
                     _ => true,
                 });
-                self.commit_call(client, ticket, changes, name)
+                self.commit_call(client, ticket, changes, name, level)
             }
             Err(Error::Refused(Refused::Aborted(_))) if arguments.aborts() => {
                 self.note_tried();
@@ -375,8 +414,15 @@ impl Run {
     }
 
     /// A call takes less room in the log than what it does.
-    fn commit_call(&mut self, client: usize, ticket: Ticket, changes: Vec<Change>, name: &str) -> Checked {
-        self.commit(client, ticket, changes)?;
+    fn commit_call(
+        &mut self,
+        client: usize,
+        ticket: Ticket,
+        changes: Vec<Change>,
+        name: &str,
+        asked: Option<DurabilityLevel>,
+    ) -> Checked {
+        self.commit(client, ticket, changes, asked)?;
         if name == BY_CALLS
             && let Some(commit) = self.model.commits.last_mut()
         {

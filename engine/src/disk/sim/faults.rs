@@ -57,6 +57,8 @@ pub(super) struct Faults {
     waiting: Vec<SimFault>,
     /// Operations that failed by arrangement.
     pub(super) struck: u64,
+    /// Writes and syncs of files among them.
+    pub(super) struck_writes: u64,
 }
 
 impl Faults {
@@ -83,6 +85,8 @@ impl Faults {
             fault.lasting
         });
         self.struck += u64::from(kind.is_some());
+        let is_write = matches!(operation, SimOperation::Write | SimOperation::Sync);
+        self.struck_writes += u64::from(kind.is_some() && is_write);
         kind
     }
 }

@@ -98,6 +98,11 @@ impl SimStorage {
         self.medium.lock().faults.struck
     }
 
+    /// Writes and syncs of files that failed by arrangement so far.
+    pub fn writes_struck(&self) -> u64 {
+        self.medium.lock().faults.struck_writes
+    }
+
     /// Changes the room for files; it may become less than is in use.
     pub fn set_capacity(&self, bytes: u64) {
         self.medium.lock().options.capacity_bytes = bytes;
