@@ -16,6 +16,7 @@ use crate::error::{Error, Refused};
 use crate::format::command::{Effect, FrameBuilder};
 use crate::index::{Entry, Range};
 use crate::limits;
+use crate::log::Purpose;
 use crate::units::{Lsn, Millis};
 use std::ops::Bound;
 use std::sync::atomic::Ordering;
@@ -128,7 +129,7 @@ impl Core {
         }
         let default = if planted(Canary::KeyspaceLevelIgnored) { DurabilityLevel::Accepted } else { keyspace.level };
         let level = level.unwrap_or(default).max(DurabilityLevel::Accepted);
-        let appended = self.log.append(frame, level, self.time.stamp())?;
+        let appended = self.log.append(frame, level, Purpose::Grow, self.time.stamp())?;
         add(&self.counters.commands, 1);
         Ok((Ticket { lsn: appended.lsn, level }, appended.wake))
     }
@@ -213,7 +214,8 @@ impl<'a> Transaction<'a> {
         let is_due =
             self.guards.shard(at).get(keyspace.number, key).is_some_and(|entry| live(entry, self.now).is_none());
         if is_due {
-            let kept = planted(Canary::WatchMissesExpiry).then(|| std::mem::take(&mut self.guards.shard_mut(at).watched));
+            let kept =
+                planted(Canary::WatchMissesExpiry).then(|| std::mem::take(&mut self.guards.shard_mut(at).watched));
             self.delete(keyspace, key);
             if let Some(kept) = kept {
                 self.guards.shard_mut(at).watched = kept;
@@ -350,7 +352,8 @@ impl<'a> Transaction<'a> {
             self.frame.replace_by_call(&call);
         }
         let level = level.unwrap_or(self.level).max(DurabilityLevel::Accepted);
-        let appended = self.core.log.append(self.frame.finish(), level, self.core.time.stamp())?;
+        let purpose = if self.grows { Purpose::Grow } else { Purpose::Shrink };
+        let appended = self.core.log.append(self.frame.finish(), level, purpose, self.core.time.stamp())?;
         self.forget_undo();
         add(&self.core.counters.commands, 1);
         add(&self.core.counters.user_bytes, self.user_bytes);

@@ -8,7 +8,7 @@ use super::Db;
 use crate::core::Ticket;
 use crate::error::{Error, Refused};
 use crate::limits::BLOCK_BYTES;
-use crate::log::{Subscriber, Waiter, Watermarks};
+use crate::log::{Purpose, Subscriber, Waiter, Watermarks};
 use crate::units::{Lsn, Nanos};
 use std::future::Future;
 use std::pin::Pin;
@@ -50,10 +50,22 @@ impl Db {
         lsn
     }
 
-    /// Blocks until the log may take writes again after `Refused::Busy`, or the time has passed.
+    /// Blocks until the log may take any writes again after `Refused::Busy`, or the time has passed.
     /// Errors: `Full`, `Failed`, `Closed`: waiting longer would not help.
     pub fn wait_writable(&self, limit: Option<Duration>) -> Result<(), Error> {
-        match self.inner.core.log.wait_room(BLOCK_BYTES, limit.map(nanos)) {
+        self.wait_room(Purpose::Grow, limit)
+    }
+
+    /// The same after an attempt of unknown purpose: what makes the store smaller may go on where nothing else does.
+    pub(super) fn wait_any_room(&self, limit: Duration) -> Result<(), Error> {
+        match self.wait_room(Purpose::Grow, Some(limit)) {
+            Err(Error::Full(_)) => self.wait_room(Purpose::Shrink, Some(limit)),
+            done => done,
+        }
+    }
+
+    fn wait_room(&self, purpose: Purpose, limit: Option<Duration>) -> Result<(), Error> {
+        match self.inner.core.log.wait_room(BLOCK_BYTES, purpose, limit.map(nanos)) {
             Err(Error::Refused(Refused::Busy)) => Ok(()),
             done => done,
         }

@@ -303,7 +303,7 @@ impl Db {
     fn until_not_busy<R>(&self, mut attempt: impl FnMut() -> Result<R, Error>) -> Result<R, Error> {
         loop {
             match attempt() {
-                Err(Error::Refused(Refused::Busy)) => self.wait_writable(Some(Duration::from_secs(1)))?,
+                Err(Error::Refused(Refused::Busy)) => self.wait_any_room(Duration::from_secs(1))?,
                 done => return done,
             }
         }

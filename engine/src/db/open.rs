@@ -17,8 +17,7 @@ use crate::durability::DurabilityLevel;
 use crate::error::{Error, Refused};
 use crate::format::StoreId;
 use crate::limits;
-use crate::log::LogEnd;
-use crate::log::{Log, LogOptions, LogPosition, LogWriter, Waiter};
+use crate::log::{Log, LogEnd, LogOptions, LogPosition, LogWriter, Purpose, Waiter};
 use crate::loss::Loss;
 use crate::maintenance::{Desk, Maintenance, Policy};
 use crate::manifest::CleanMark;
@@ -315,7 +314,7 @@ impl Inner {
         loop {
             match self.core.activate(procedure) {
                 Err(Error::Refused(Refused::Busy)) => {
-                    self.core.log.wait_room(limits::BLOCK_BYTES, Some(Nanos::SECOND))?
+                    self.core.log.wait_room(limits::BLOCK_BYTES, Purpose::Grow, Some(Nanos::SECOND))?
                 }
                 done => return done,
             }

@@ -7,7 +7,7 @@
 
 use super::lag::Lag;
 use super::position::{LogOptions, LogPosition};
-use super::queue::{NoRoom, Queue};
+use super::queue::{NoRoom, Purpose, Queue};
 use super::reserve::Reserve;
 use super::retention::SegmentSpan;
 use super::segments::Segments;
@@ -111,7 +111,7 @@ impl Log {
     pub fn new(position: &LogPosition, options: LogOptions) -> Arc<Log> {
         let mut queue = Queue::new(position.next_lsn, options.batch_bytes_max, options.batches_in_flight_max + 1);
         let segments = Segments::new(position, options.segment_bytes, options.log_bytes_max);
-        queue.room_bytes = segments.room_bytes();
+        queue.room = segments.room();
         Arc::new(Log {
             store: position.store,
             shared: Mutex::new(Shared {
@@ -141,10 +141,16 @@ impl Log {
     }
 
     /// Appends a frame. On an error nothing was changed; `Busy` passes by itself.
-    pub fn append(&self, frame: &[u8], level: DurabilityLevel, stamp: Stamp) -> Result<Appended, Error> {
+    pub fn append(
+        &self,
+        frame: &[u8],
+        level: DurabilityLevel,
+        purpose: Purpose,
+        stamp: Stamp,
+    ) -> Result<Appended, Error> {
         assert_frame(frame);
         let mut shared = self.shared.lock();
-        self.check_append(&mut shared, frame.len())?;
+        self.check_append(&mut shared, frame.len(), purpose)?;
         let before = shared.queue.payload_bytes();
         let lsn = shared.queue.push(frame, level, stamp);
         self.assigned.store(lsn.0, Ordering::SeqCst);
@@ -155,13 +161,13 @@ impl Log {
     }
 
     /// Whether a frame of this length could be appended now.
-    pub fn check_room(&self, frame_bytes: usize) -> Result<(), Error> {
-        self.check_append(&mut self.shared.lock(), frame_bytes)
+    pub fn check_room(&self, frame_bytes: usize, purpose: Purpose) -> Result<(), Error> {
+        self.check_append(&mut self.shared.lock(), frame_bytes, purpose)
     }
 
     /// Blocks until a frame of this length can be appended, at most for a span.
-    pub fn wait_room(&self, frame_bytes: usize, limit: Option<Nanos>) -> Result<(), Error> {
-        let look = || match self.check_room(frame_bytes) {
+    pub fn wait_room(&self, frame_bytes: usize, purpose: Purpose, limit: Option<Nanos>) -> Result<(), Error> {
+        let look = || match self.check_room(frame_bytes, purpose) {
             Err(Error::Refused(Refused::Busy)) => None,
             answer => Some(answer),
         };
@@ -402,7 +408,7 @@ impl Log {
         self.failure.get().map(|failed| Err(failed.clone().into()))
     }
 
-    fn check_append(&self, shared: &mut Shared, frame_bytes: usize) -> Result<(), Error> {
+    fn check_append(&self, shared: &mut Shared, frame_bytes: usize, purpose: Purpose) -> Result<(), Error> {
         if let Some(failed) = self.failure.get().filter(|_| !planted(Canary::FailureForgotten)) {
             return Err(failed.clone().into());
         }
@@ -414,7 +420,7 @@ impl Log {
         if frame_bytes > bytes_max {
             return Err(Refused::CommandTooLarge { bytes: frame_bytes, bytes_max }.into());
         }
-        match shared.queue.check_room(frame_bytes) {
+        match shared.queue.check_room(frame_bytes, purpose) {
             Ok(()) => Ok(()),
             Err(NoRoom::Taking) => {
                 crate::mark!("log.queue_full");

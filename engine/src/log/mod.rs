@@ -38,6 +38,7 @@ pub use inspect::{Observer, inspect};
 pub use position::{ActiveSegment, LogOptions, LogPosition};
 pub use prefix::{Behind, Prefix, find_prefix};
 pub use prepare::{PrepareNext, Preparer};
+pub use queue::Purpose;
 pub use reader::{LogEnd, scan};
 pub use reserve::{Reserve, SpaceNow};
 pub use retention::SegmentSpan;

@@ -210,7 +210,7 @@ impl Preparer {
     fn publish(&mut self, spare: Spare) {
         let mut shared = self.log.lock();
         shared.segments.add_spare(spare);
-        shared.queue.room_bytes = shared.segments.room_bytes();
+        shared.queue.room = shared.segments.room();
         drop(shared);
         self.starved = false;
         self.log.announce();

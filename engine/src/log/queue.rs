@@ -28,7 +28,25 @@ pub(super) struct Queue {
     idle_max: usize,
     bytes_max: usize,
     /// Most bytes, padding included, that the batch may take in the segment.
-    pub room_bytes: usize,
+    pub room: Room,
+}
+
+/// What a frame does to the size of the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// It may get larger: the last part of a log that cannot go on is not for such frames.
+    Grow,
+    /// It only gets smaller.
+    Shrink,
+}
+
+/// Bytes that one batch may take, wherever it goes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Room {
+    /// With frames that let the store grow.
+    pub grow: usize,
+    /// With frames that make it smaller only. Never less than the other.
+    pub shrink: usize,
 }
 
 /// A batch that was taken.
@@ -68,18 +86,22 @@ impl Queue {
             idle: Vec::new(),
             idle_max,
             bytes_max,
-            room_bytes: 0,
+            room: Room::default(),
         }
     }
 
     /// Whether a frame of this length fits now.
-    pub fn check_room(&self, frame_bytes: usize) -> Result<(), NoRoom> {
+    pub fn check_room(&self, frame_bytes: usize, purpose: Purpose) -> Result<(), NoRoom> {
+        let room_bytes = match purpose {
+            Purpose::Grow => self.room.grow,
+            Purpose::Shrink => self.room.shrink,
+        };
         let alone = padded_bytes(frame_bytes);
-        if alone > self.room_bytes {
+        if alone > room_bytes {
             return Err(NoRoom::Segment { bytes: alone });
         }
         let together = self.payload_bytes + frame_bytes;
-        let fits = padded_bytes(together) <= self.room_bytes && together <= self.bytes_max;
+        let fits = padded_bytes(together) <= room_bytes && together <= self.bytes_max;
         if self.is_empty() || fits { Ok(()) } else { Err(NoRoom::Taking) }
     }
 
@@ -197,7 +219,7 @@ mod tests {
     #[test]
     fn frames_are_copied_in_lsn_order_behind_the_header_room() {
         let mut queue = Queue::new(Lsn(10), 1 << 20, 2);
-        queue.room_bytes = 1 << 20;
+        queue.room = Room { grow: 1 << 20, shrink: 1 << 20 };
         assert_eq!(queue.push(b"aaa", DurabilityLevel::Accepted, STAMP), Lsn(10));
         assert!(!queue.synced_wanted());
         let large = vec![b'b'; 9000];
@@ -213,12 +235,20 @@ mod tests {
     #[test]
     fn a_full_queue_waits_for_the_writer_and_a_missing_segment_for_the_preparer() {
         let mut queue = Queue::new(Lsn(1), 10_000, 2);
-        assert_eq!(queue.check_room(1), Err(NoRoom::Segment { bytes: 4096 }));
-        queue.room_bytes = 16384;
-        assert_eq!(queue.check_room(12_000), Ok(()), "one large command may exceed the batch bound");
+        assert_eq!(queue.check_room(1, Purpose::Grow), Err(NoRoom::Segment { bytes: 4096 }));
+        queue.room = Room { grow: 16384, shrink: 16384 };
+        assert_eq!(queue.check_room(12_000, Purpose::Grow), Ok(()), "one large command may exceed the batch bound");
         queue.push(&[0; 6000], DurabilityLevel::Accepted, STAMP);
-        assert_eq!(queue.check_room(4000), Ok(()));
-        assert_eq!(queue.check_room(4001), Err(NoRoom::Taking));
-        assert_eq!(queue.check_room(20_000), Err(NoRoom::Segment { bytes: 20_480 }));
+        assert_eq!(queue.check_room(4000, Purpose::Grow), Ok(()));
+        assert_eq!(queue.check_room(4001, Purpose::Grow), Err(NoRoom::Taking));
+        assert_eq!(queue.check_room(20_000, Purpose::Grow), Err(NoRoom::Segment { bytes: 20_480 }));
+    }
+
+    #[test]
+    fn the_last_part_of_a_log_that_cannot_go_on_is_for_frames_that_make_the_store_smaller() {
+        let mut queue = Queue::new(Lsn(1), 10_000, 2);
+        queue.room = Room { grow: 4096, shrink: 16384 };
+        assert_eq!(queue.check_room(5000, Purpose::Grow), Err(NoRoom::Segment { bytes: 8192 }));
+        assert_eq!(queue.check_room(5000, Purpose::Shrink), Ok(()));
     }
 }

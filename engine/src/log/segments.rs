@@ -6,6 +6,7 @@
 //! Next: prepare.rs carries `Plan`s out; writer.rs takes spares.
 
 use super::position::LogPosition;
+use super::queue::Room;
 use super::retention::{self, SegmentSpan};
 use crate::error::Full;
 use crate::format::segment::SEGMENT_HEADER_BYTES;
@@ -116,11 +117,13 @@ impl Segments {
         }
     }
 
-    /// Most bytes that a batch may take, wherever it goes.
-    pub fn room_bytes(&self) -> usize {
+    /// Most bytes that a batch may take, wherever it goes. Without a spare the last quarter of the active segment is kept for
+    /// what makes the store smaller: on a full disk there may never be another one.
+    pub fn room(&self) -> Room {
         let active = self.active_room();
+        let kept = self.active.map_or(0, |active| active.bytes / 4);
         let spare = self.spares.iter().map(|spare| spare.bytes - SEGMENT_HEADER_BYTES as u64).max().unwrap_or(0);
-        active.max(spare) as usize
+        Room { grow: active.saturating_sub(kept).max(spare) as usize, shrink: active.max(spare) as usize }
     }
 
     /// Bytes left in the active segment.
@@ -216,7 +219,7 @@ impl Segments {
     /// Whether a spare has to be made: somebody waits for one, or the active segment is a quarter full.
     pub fn wants_spare(&self) -> bool {
         let waiting =
-            self.wanted_bytes > 0 && self.wanted_bytes > self.room_bytes() as u64 + SEGMENT_HEADER_BYTES as u64;
+            self.wanted_bytes > 0 && self.wanted_bytes > self.room().grow as u64 + SEGMENT_HEADER_BYTES as u64;
         let quarter = self.active.is_some_and(|active| self.active_end >= active.bytes / 4);
         waiting || (self.spares.is_empty() && quarter)
     }

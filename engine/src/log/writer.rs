@@ -400,7 +400,7 @@ impl Shared {
         let last_lsn = Lsn(self.queue.next_lsn().0 - 1);
         self.lag.taken(last_lsn, taken.oldest, taken.payload_bytes as u64);
         self.segments.fill(taken.buffer.len() as u64, last_lsn);
-        self.queue.room_bytes = self.segments.room_bytes();
+        self.queue.room = self.segments.room();
         taken
     }
 }

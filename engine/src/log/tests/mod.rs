@@ -77,7 +77,7 @@ impl Rig {
     fn try_append(&mut self, level: DurabilityLevel, value_bytes: usize) -> Result<Appended, Error> {
         let number = self.log.watermarks().assigned.0 + 1;
         let stamp = Stamp { now: self.now, time: Millis(self.now.0 + 5), wall: Millis(7) };
-        self.log.append(&frame(number, value_bytes), level, stamp)
+        self.log.append(&frame(number, value_bytes), level, Purpose::Grow, stamp)
     }
 
     /// Appends, preparing a segment and stepping the writer where that is what is missing.

@@ -65,7 +65,7 @@ fn act(life: &mut Life, storage: &SimStorage, prng: &mut Prng, model: &mut Model
 fn append(life: &mut Life, prng: &mut Prng, model: &mut Model) {
     let level = [Accepted, Written, Synced][prng.below(3) as usize];
     let stamp = Stamp { now: life.now, time: Millis(1), wall: Millis(1) };
-    if let Ok(appended) = life.log.append(&frame(1, prng.below(7000) as usize), level, stamp) {
+    if let Ok(appended) = life.log.append(&frame(1, prng.below(7000) as usize), level, Purpose::Grow, stamp) {
         assert!(model.appended.insert(appended.lsn.0), "LSN {} was used twice", appended.lsn);
     }
 }

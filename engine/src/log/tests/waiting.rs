@@ -129,9 +129,9 @@ fn write_and_wait(log: &Log, caller: u64, turn: u64) {
     let stamp = Stamp { now: Nanos(0), time: Millis(0), wall: Millis(0) };
     let bytes = frame(caller, (turn * 37 % 6000) as usize);
     let appended = loop {
-        match log.append(&bytes, level, stamp) {
+        match log.append(&bytes, level, Purpose::Grow, stamp) {
             Ok(appended) => break appended,
-            Err(Error::Refused(Refused::Busy)) => log.wait_room(bytes.len(), None).unwrap(),
+            Err(Error::Refused(Refused::Busy)) => log.wait_room(bytes.len(), Purpose::Grow, None).unwrap(),
             Err(error) => panic!("{error}"),
         }
     };
