@@ -85,7 +85,6 @@ canaries! {
     LagFromNewest "lag-from-newest" "the age of what is unsynced is that of its newest batch",
     TicketLate "ticket-late" "a waiter is released by the ticket behind its own",
     DigestSkipsShard "digest-skips-shard" "the state digest leaves the last shard out",
-    OlderSlotWins "older-slot-wins" "of two sound slots the older manifest is taken",
     DeleteNotKept "delete-not-kept" "a record that is deleted while a snapshot is written is not kept for it",
     CursorSkips "cursor-skips" "a snapshot leaves out the first record of each block but a part's first (shows with small blocks)",
     ClearNotKept "clear-not-kept" "a keyspace that is cleared behind a snapshot's first block is not kept for it (shows with small blocks)",

@@ -9,6 +9,7 @@ pub mod damage;
 pub mod form;
 pub mod lives;
 pub mod model;
+pub mod policies;
 pub mod procedures;
 pub mod promises;
 pub mod reads;
