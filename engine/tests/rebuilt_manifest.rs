@@ -91,3 +91,29 @@ fn lsns_that_reached_no_disk_are_not_given_again_when_the_manifest_that_counted_
         told = lsn;
     }
 }
+
+#[test]
+fn a_snapshot_of_commands_that_a_power_cut_took_is_gone_after_the_next_start() {
+    let (storage, clock) = (SimStorage::new(SimOptions::default()), SimClock::new(Millis(1_000_000)));
+    let (mut store, things) = started(&storage, &clock);
+    let lost = accepted(&mut store, &clock, things);
+    store.db().start_checkpoint().unwrap();
+    for _ in 0..20 {
+        store.step_maintenance();
+    }
+    let storage = storage.crash(&mut Prng::new(1));
+    let mut store = open(&storage, &clock);
+    assert!(store.recovered_lsn() < lost);
+    let kept = store.db().try_put(things, b"other", b"3", None, None);
+    kept.unwrap_or_else(|_| {
+        step(&mut store, &clock);
+        store.db().try_put(things, b"other", b"3", None, None).unwrap()
+    });
+    step(&mut store, &clock);
+    let storage = storage.crash(&mut Prng::new(1));
+    storage.remove("manifest");
+    let store = open(&storage, &clock);
+    let value = |key: &[u8]| store.db().get_with(things, key, |record| record.map(|record| record.value.to_vec()));
+    assert_eq!(value(b"k"), Some(b"1".to_vec()), "the value 2 was lost, and came back");
+    assert_eq!(value(b"other"), Some(b"3".to_vec()));
+}
