@@ -150,12 +150,18 @@ impl ManifestFile {
         &self.manifest
     }
 
-    /// Replaces the manifest durably: first the older slot, then the other.
-    pub fn replace(&mut self, disk: &mut dyn Disk, manifest: Manifest) -> Result<(), Error> {
+    /// An error once a write of it has failed: what it names on disk is in doubt, so nothing may be removed for its sake.
+    pub fn check_certain(&self) -> Result<(), Error> {
         if self.failed {
             let reason = "an earlier write of it failed".to_owned();
             return Err(Failed { operation: "write", file: FILE.to_owned(), reason }.into());
         }
+        Ok(())
+    }
+
+    /// Replaces the manifest durably: first the older slot, then the other.
+    pub fn replace(&mut self, disk: &mut dyn Disk, manifest: Manifest) -> Result<(), Error> {
+        self.check_certain()?;
         self.failed = true;
         let file = disk.open(FILE, OpenMode::Write)?;
         let replaced = self.write_both(disk, file, manifest);

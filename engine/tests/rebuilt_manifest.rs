@@ -1,11 +1,11 @@
 //! Goal: a salvage that has to do without a manifest leaves a sound store and gives no LSN again. Method: a store driven step by step
-//! on the simulated disk, cut off, its manifest taken away. Found by the simulation.
+//! on the simulated disk, cut off, its manifest taken away or a write of it failing. Found by the simulation.
 
 #![expect(clippy::unwrap_used, reason = "a test fails where it fails")]
 
 use logd_engine::clock::SimClock;
 use logd_engine::db::Stepped;
-use logd_engine::disk::{SimOptions, SimStorage};
+use logd_engine::disk::{DiskErrorKind, SimFault, SimOperation, SimOptions, SimStorage};
 use logd_engine::prng::Prng;
 use logd_engine::recovery::LogFiles;
 use logd_engine::units::{Lsn, Millis, Nanos};
@@ -15,7 +15,8 @@ use std::sync::Arc;
 
 fn open(storage: &SimStorage, clock: &SimClock) -> Stepped {
     let on_corruption = OnCorruption::Salvage;
-    let options = Options { segment_bytes: 64 << 10, shards: 1, on_corruption, ..Options::default() };
+    let options =
+        Options { segment_bytes: 64 << 10, shards: 1, snapshots_kept: 1, on_corruption, ..Options::default() };
     let builder = Db::builder("simulated").options(options);
     builder.storage(Arc::new(storage.clone()), Arc::new(clock.clone())).open_stepped(1).unwrap()
 }
@@ -116,4 +117,28 @@ fn a_snapshot_of_commands_that_a_power_cut_took_is_gone_after_the_next_start() {
     let value = |key: &[u8]| store.db().get_with(things, key, |record| record.map(|record| record.value.to_vec()));
     assert_eq!(value(b"k"), Some(b"1".to_vec()), "the value 2 was lost, and came back");
     assert_eq!(value(b"other"), Some(b"3".to_vec()));
+}
+
+#[test]
+fn after_a_failed_write_of_the_manifest_no_checkpoint_removes_what_it_may_still_name() {
+    for (seed, skip) in (0..6).flat_map(|seed| (0..12).map(move |skip| (seed, skip))) {
+        let storage = SimStorage::new(SimOptions { seed, ..SimOptions::default() });
+        let clock = SimClock::new(Millis(1_000_000));
+        let (mut store, things) = started(&storage, &clock);
+        store.db().try_put(things, b"k", b"2", None, None).unwrap();
+        step(&mut store, &clock);
+        let kind = DiskErrorKind::Io("arranged".to_owned());
+        storage.fail(SimFault { operation: SimOperation::Write, skip, lasting: false, kind });
+        for _ in 0..2 {
+            store.db().start_checkpoint().unwrap();
+            step(&mut store, &clock);
+        }
+        let storage = storage.crash(&mut Prng::new(skip));
+        let options = Options { segment_bytes: 64 << 10, shards: 1, ..Options::default() };
+        let builder = Db::builder("simulated").options(options);
+        let opened = builder.storage(Arc::new(storage.clone()), Arc::new(clock.clone())).open_stepped(1);
+        if let Err(error) = opened {
+            panic!("seed {seed}, write {skip}: {error}");
+        }
+    }
 }
