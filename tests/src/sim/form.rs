@@ -13,6 +13,7 @@ pub const FEATURES: &[&str] = &[
     "damage",
     "policies",
     "death",
+    "forks",
     "capacity",
     "stuck",
     "wall",

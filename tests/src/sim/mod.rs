@@ -6,6 +6,7 @@
 pub mod canaries;
 pub mod clients;
 pub mod damage;
+pub mod forks;
 pub mod form;
 pub mod lives;
 pub mod model;

@@ -72,6 +72,11 @@ impl SimStorage {
         SimStorage::with(Medium::with(medium.options.clone(), medium.tree.clone(), medium.prng.stream("copy")))
     }
 
+    /// Another medium in the same state, with what is in flight; this one goes on.
+    pub fn fork(&self) -> SimStorage {
+        SimStorage::with(self.medium.lock().fork())
+    }
+
     /// Arranges for a failure.
     pub fn fail(&self, fault: SimFault) {
         self.medium.lock().faults.add(fault);
