@@ -55,7 +55,6 @@ canaries! {
     SnapshotRemovedEarly "snapshot-removed-early" "older snapshots go when a new one begins",
     SnapshotOutrunsLog "snapshot-outruns-log" "the manifest names a snapshot of commands that the log has not synced",
     SegmentRecycledEarly "segment-recycled-early" "a segment is retired as soon as its first command is in a snapshot",
-    SealedEarly "sealed-early" "a segment may be retired before the one after it is durable",
     ManifestOneSlot "manifest-one-slot" "the manifest is always written to the same slot",
     CleanMarkKept "clean-mark-kept" "the mark of a clean stop is not removed when the store is opened",
     AppliedTwice "applied-twice" "a snapshot says one LSN less than it holds, so its last command is applied again (shows by calls, and by digests at an LSN)",

@@ -288,7 +288,8 @@ impl Maintenance {
         let Some(clean) = clean else { return Ok(()) };
         let time = self.core.time.now();
         // LSNs that were left out after an unclean stop and are not in the log yet would be given out again after a clean one.
-        let is_dense = self.core.log.next_lsn() == self.core.log.watermarks().assigned.next() || planted(Canary::GapForgotten);
+        let is_dense =
+            self.core.log.next_lsn() == self.core.log.watermarks().assigned.next() || planted(Canary::GapForgotten);
         self.manifest.mark_stop(self.disk.as_mut(), clean, is_dense, time)
     }
 

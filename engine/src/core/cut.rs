@@ -4,9 +4,9 @@
 //! Must not know: files, pacing.
 //! Next: index/past.rs keeps the old records; snapshot/writer.rs asks for the looks.
 
-use crate::canary::{Canary, planted};
 use super::scope::{Scope, ShardSet};
 use super::{Core, image};
+use crate::canary::{Canary, planted};
 use crate::checkpoint::Cut;
 use crate::index::{PastView, Tree};
 use crate::snapshot::{Content, Part};

@@ -3,9 +3,9 @@
 //! Must not know: frames, LSNs, who has threads.
 //! Next: replay.rs fills and empties it.
 
-use crate::canary::{Canary, planted};
 use super::shard::Shard;
 use super::shards::Shards;
+use crate::canary::{Canary, planted};
 use crate::format::command::Effect;
 use crate::index::Entry;
 use crate::recovery::{Job, Parallel};

@@ -4,8 +4,8 @@
 //! Must not know: the log, locks, other shards.
 //! Next: shards.rs puts a lock around it; transaction.rs calls it.
 
-use crate::canary::{Canary, planted};
 use super::watch::Watched;
+use crate::canary::{Canary, planted};
 use crate::index::{Entry, ExpiryIndex, Past, PastView, Previous, Tree};
 use std::ops::Bound;
 

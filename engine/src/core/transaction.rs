@@ -213,7 +213,8 @@ impl<'a> Transaction<'a> {
         let is_due =
             self.guards.shard(at).get(keyspace.number, key).is_some_and(|entry| live(entry, self.now).is_none());
         if is_due {
-            let kept = planted(Canary::WatchMissesExpiry).then(|| std::mem::take(&mut self.guards.shard_mut(at).watched));
+            let kept =
+                planted(Canary::WatchMissesExpiry).then(|| std::mem::take(&mut self.guards.shard_mut(at).watched));
             self.delete(keyspace, key);
             if let Some(kept) = kept {
                 self.guards.shard_mut(at).watched = kept;

@@ -52,9 +52,8 @@ impl Core {
     fn freeze(&self, catalog: Catalog, guards: &super::shards::Guards<'_>, lsn: Lsn) -> StateView {
         let is_left_out = |shard| planted(Canary::ViewSkipsShard) && shard > 0 && shard + 1 == self.shards.count();
         let trees = |shard| if is_left_out(shard) { &[] } else { guards.shard(shard).trees() };
-        let shards = (0..self.shards.count())
-            .map(|shard| trees(shard).iter().map(crate::index::Tree::view).collect())
-            .collect();
+        let shards =
+            (0..self.shards.count()).map(|shard| trees(shard).iter().map(crate::index::Tree::view).collect()).collect();
         StateView { lsn, time: self.time.now(), catalog, shards }
     }
 }

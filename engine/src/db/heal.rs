@@ -4,8 +4,8 @@
 //! Must not know: how damage is found.
 //! Next: recovery/plan.rs, recovery/salvage.rs.
 
-use crate::canary::{Canary, planted};
 use super::{Db, Inner};
+use crate::canary::{Canary, planted};
 use crate::core::Rebuild;
 use crate::disk::{Disk, Storage};
 use crate::error::{Corrupt, Error};

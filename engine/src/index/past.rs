@@ -4,8 +4,8 @@
 //! Must not know: who reads, locks, the log.
 //! Next: core/cut.rs holds one for every tree that a snapshot is made of.
 
-use crate::canary::{Canary, planted};
 use super::{Entry, Range, Tree, View};
+use crate::canary::{Canary, planted};
 use std::cmp::Ordering;
 use std::iter::Peekable;
 use std::ops::Bound;

@@ -3,8 +3,8 @@
 //! Must not know: how the end was found.
 //! Next: reader.rs makes a position from what it read; writer.rs starts from it.
 
-use crate::canary::{Canary, planted};
 use super::segments::SpareFile;
+use crate::canary::{Canary, planted};
 use crate::format::StoreId;
 use crate::format::segment::SEGMENT_HEADER_BYTES;
 use crate::limits::{BLOCK_BYTES, SEGMENT_SHARE};

@@ -3,13 +3,13 @@
 //! Must not know: what is done about it.
 //! Next: reader.rs is the strict way; recovery/plan.rs asks here when that one refuses.
 
-use crate::canary::{Canary, planted};
 use super::catalog::{self, Catalog, Listed};
 use super::facts;
 use super::reader::scan;
 use super::segments::segment_name;
 use super::tail::Proof;
 use super::walk::{Batch, Cut, Window, read_batch};
+use crate::canary::{Canary, planted};
 use crate::disk::{Disk, OpenMode};
 use crate::error::{Corrupt, Error};
 use crate::format::segment::{SEGMENT_HEADER_BYTES, SegmentHeader};

@@ -54,7 +54,10 @@ fn tail_of(end: &LogEnd) -> LogTail {
     LogTail {
         last_lsn: end.last_lsn,
         next_lsn: end.next_lsn,
-        segment_proven: end.active.filter(|active| active.proven > 0 || planted(Canary::SegmentProvenUnsynced)).map(|active| active.segment),
+        segment_proven: end
+            .active
+            .filter(|active| active.proven > 0 || planted(Canary::SegmentProvenUnsynced))
+            .map(|active| active.segment),
         case: end.case,
         cuts: in_segment.into_iter().chain(whole_files).collect(),
         time: end.time,

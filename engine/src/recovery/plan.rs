@@ -3,9 +3,9 @@
 //! Must not know: what is done with the plan.
 //! Next: salvage.rs carries it out in place, extract.rs into a new directory.
 
-use crate::canary::{Canary, planted};
 use super::defined::check_frame;
 use super::start::{check_reference, log_proof};
+use crate::canary::{Canary, planted};
 use crate::digest::Digest;
 use crate::disk::{BlockingDisk, Disk, DiskErrorKind, OpenMode};
 use crate::error::{Corrupt, Error};

@@ -83,7 +83,11 @@ impl Run {
             false => names.get(self.fault.below(names.len().max(1) as u64) as usize)?.clone(),
         };
         let bytes = copy.contents(&name)?.len();
-        if self.fault.one_in(2) { copy.remove(&name) } else { copy.put(&name, &[]) }
+        if self.fault.one_in(2) {
+            copy.remove(&name)
+        } else {
+            copy.put(&name, &[])
+        }
         Some((name, 0, bytes))
     }
 

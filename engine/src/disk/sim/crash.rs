@@ -19,7 +19,7 @@ pub(super) fn cut_power(medium: &mut Medium, prng: &mut Prng) -> Medium {
 /// Kills the process: the system goes on, with all that was written and what is still unsynced.
 pub(super) fn kill_process(medium: &mut Medium) -> Medium {
     let mut prng = medium.prng.stream("kill");
-    settle(medium, &mut prng, |prng| prng.one_in(2), |prng| prng.one_in(2), |prng| prng.one_in(3));
+    settle(medium, &mut prng, |prng| prng.one_in(2), |prng| prng.one_in(2), |prng| prng.one_in(2));
     let next = Medium::with(medium.options.clone(), medium.tree.clone(), Prng::new(prng.next_u64()));
     medium.die();
     next
