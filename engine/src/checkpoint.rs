@@ -257,6 +257,7 @@ impl Checkpoint {
         manifest: &ManifestFile,
         source: &dyn Source,
     ) -> Result<(State, CheckpointNext), Error> {
+        manifest.check_certain()?;
         remove_unfinished(disk)?;
         let Cut { meta, parts } = source.cut();
         self.report.lsn = meta.lsn;

@@ -82,7 +82,7 @@ fn choose(slots: [Slot; 2]) -> Result<ManifestRead, Error> {
         ManifestRead::Present(ManifestFile { manifest, sequence, slot, failed: false }, note)
     };
     Ok(match slots {
-        [Ok(first), Ok(second)] if (first.1 > second.1) != planted(Canary::OlderSlotWins) => present(0, first, None),
+        [Ok(first), Ok(second)] if first.1 > second.1 => present(0, first, None),
         [Ok(_), Ok(second)] => present(1, second, None),
         [Ok(first), Err(damage)] => present(0, first, Some(note(damage))),
         [Err(damage), Ok(second)] => present(1, second, Some(note(damage))),
@@ -123,6 +123,11 @@ fn read_missing(disk: &mut dyn Disk) -> Result<ManifestRead, Error> {
 
 /// Makes the manifest of a fresh store. It gets its name only when it is whole: a crash leaves a fresh directory.
 pub fn create(disk: &mut dyn Disk, manifest: Manifest) -> Result<ManifestFile, Error> {
+    create_from(disk, manifest, 0)
+}
+
+/// The same for a store that had another manifest, which was written so many times: LSNs are counted from that.
+pub fn create_from(disk: &mut dyn Disk, manifest: Manifest, sequence: u64) -> Result<ManifestFile, Error> {
     match disk.remove(FILE_UNFINISHED) {
         Err(error) if error.kind != DiskErrorKind::NotFound => return Err(error.into()),
         Err(_) => {}
@@ -130,13 +135,13 @@ pub fn create(disk: &mut dyn Disk, manifest: Manifest) -> Result<ManifestFile, E
     }
     let file = disk.open(FILE_UNFINISHED, OpenMode::Create)?;
     disk.allocate(file, 2 * SLOT)?;
-    write_slot(disk, file, 0, &manifest, 1)?;
-    write_slot(disk, file, 1, &manifest, 2)?;
+    write_slot(disk, file, 0, &manifest, sequence + 1)?;
+    write_slot(disk, file, 1, &manifest, sequence + 2)?;
     disk.sync(file)?;
     disk.close(file);
     disk.rename(FILE_UNFINISHED, FILE)?;
     disk.sync_directory("")?;
-    Ok(ManifestFile { manifest, sequence: 2, slot: 1, failed: false })
+    Ok(ManifestFile { manifest, sequence: sequence + 2, slot: 1, failed: false })
 }
 
 impl ManifestFile {
@@ -145,12 +150,18 @@ impl ManifestFile {
         &self.manifest
     }
 
-    /// Replaces the manifest durably: first the older slot, then the other.
-    pub fn replace(&mut self, disk: &mut dyn Disk, manifest: Manifest) -> Result<(), Error> {
+    /// An error once a write of it has failed: what it names on disk is in doubt, so nothing may be removed for its sake.
+    pub fn check_certain(&self) -> Result<(), Error> {
         if self.failed {
             let reason = "an earlier write of it failed".to_owned();
             return Err(Failed { operation: "write", file: FILE.to_owned(), reason }.into());
         }
+        Ok(())
+    }
+
+    /// Replaces the manifest durably: first the older slot, then the other.
+    pub fn replace(&mut self, disk: &mut dyn Disk, manifest: Manifest) -> Result<(), Error> {
+        self.check_certain()?;
         self.failed = true;
         let file = disk.open(FILE, OpenMode::Write)?;
         let replaced = self.write_both(disk, file, manifest);

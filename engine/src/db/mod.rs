@@ -18,7 +18,7 @@ pub use durable::{Durable, Subscription};
 pub use open::Builder;
 pub use stats::{IndexStats, LogStats, RecoveryStats, SnapshotRow, SnapshotStats, Stats};
 #[cfg(feature = "sim")]
-pub use stepped::Stepped;
+pub use stepped::{OpenedStepped, Stepped};
 
 use crate::core::{
     ActiveProcedure, Core, Direction, EngineTime, Keyspace, KeyspaceOptions, Record, ScanPosition, Scope, StateView,

@@ -149,7 +149,7 @@ impl Builder {
         let floor = if planted(Canary::TimeFloorIgnored) { Millis(0) } else { recovered.time_floor };
         let time = EngineTime::start(Arc::clone(&self.clock), floor);
         let mut position = position(&recovered);
-        heal::lift(&mut position, &loss, LSN_JUMP);
+        heal::lift(&mut position, &loss, LSN_JUMP * recovered.manifest.sequence());
 
         let log = Log::new(&position, LogOptions::new(&self.options, recovered.segment_bytes));
         let core = self.core(rebuild, Arc::clone(&log), time, seed);

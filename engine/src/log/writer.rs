@@ -286,11 +286,6 @@ impl LogWriter {
             self.disk.0.close(old.file);
         }
         self.sealing = before.map(|span| (span, header.first_lsn));
-        if planted(Canary::SealedEarly)
-            && let Some((span, _)) = self.sealing.take()
-        {
-            self.log.lock().segments.seal(span);
-        }
         let active = Active { file, segment: spare.segment, end: 0 };
         self.submit_batch(active, 0, buffer, &header, true);
         Ok(())

@@ -43,7 +43,7 @@ pub fn extract(
         let loss = if plan.damage.is_empty() { before } else { before.with(&plan.loss) };
         loss::write(target, &Loss { under_way: false, ..loss })?;
     }
-    manifest::create(target, plan.manifest.clone())?;
+    manifest::create_from(target, plan.manifest.clone(), plan.sequence)?;
     Ok(())
 }
 

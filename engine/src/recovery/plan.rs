@@ -18,6 +18,10 @@ use crate::manifest::{self, Manifest, ManifestRead, SnapshotReference};
 use crate::snapshot::{self, Snapshot};
 use crate::units::{Lsn, Millis};
 
+/// Taken for the number of writes of a manifest that is gone. LSNs of commands that reached no disk may have been told since the
+/// newest that did, and were counted from the true number; a store that writes one every second is below this for half a year.
+const SEQUENCE_UNKNOWN: u64 = 1 << 24;
+
 /// What can be saved, and what that costs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
@@ -25,6 +29,8 @@ pub struct Plan {
     pub damage: Vec<Corrupt>,
     /// The manifest of the result.
     pub manifest: Manifest,
+    /// How often the manifest was written; far above what can be right, if nobody knows.
+    pub sequence: u64,
     /// Whether the manifest itself could not be read and was put together from the other files.
     pub manifest_rebuilt: bool,
     /// Snapshots to be put aside: their LSNs and lengths.
@@ -55,10 +61,10 @@ impl Plan {
 /// Makes the plan for a store that nobody has open; `None` where there is none. `noted`: wall time, for the note of the loss.
 /// Errors: disks that cannot be read, newer formats, and `Corrupt` where not even the store's id is left.
 pub fn plan(disk: &mut dyn Disk, noted: Millis) -> Result<Option<Plan>, Error> {
-    let (before, manifest_damage) = match manifest::read(disk)? {
+    let (before, sequence, manifest_damage) = match manifest::read(disk)? {
         ManifestRead::Empty => return Ok(None),
-        ManifestRead::Present(file, _) => (file.manifest().clone(), None),
-        ManifestRead::Unreadable(damage) => (rebuild_manifest(disk, &damage)?, Some(damage)),
+        ManifestRead::Present(file, _) => (file.manifest().clone(), file.sequence(), None),
+        ManifestRead::Unreadable(damage) => (rebuild_manifest(disk, &damage)?, SEQUENCE_UNKNOWN, Some(damage)),
     };
     let mut damage: Vec<Corrupt> = manifest_damage.iter().cloned().collect();
     let (whole, snapshots_damaged) = sort_snapshots(disk, &before, &mut damage)?;
@@ -76,7 +82,7 @@ pub fn plan(disk: &mut dyn Disk, noted: Millis) -> Result<Option<Plan>, Error> {
         manifest = Manifest { lsn_proof: log.last_lsn, segment_proof: log.segment, clean: None, ..manifest };
     }
     manifest.time_millis = manifest.time_millis.max(log.time.unwrap_or_default());
-    Ok(Some(Plan { damage, manifest, manifest_rebuilt, snapshots_damaged, log, loss }))
+    Ok(Some(Plan { damage, manifest, sequence, manifest_rebuilt, snapshots_damaged, log, loss }))
 }
 
 fn prefix(disk: &mut dyn Disk, manifest: &Manifest, from: Lsn) -> Result<Prefix, Error> {
@@ -165,10 +171,12 @@ fn usable(
         }
         // Damage between two whole snapshots costs nothing, but the older of them leads nowhere any more.
         let from_here = prefix(disk, before, reference.lsn.next())?;
-        let is_same = log.segment.0 > 0 && from_here.last_lsn == log.last_lsn;
-        match from_here.damage {
-            Some(found) if !is_same => damage.push(found),
-            _ => usable.push(reference),
+        // Also where nothing is damaged: of a log that ends before the newest snapshot nothing is kept.
+        let is_kept = log.damage.is_none() || log.segment.0 > 0;
+        if is_kept && from_here.last_lsn == log.last_lsn {
+            usable.push(reference);
+        } else {
+            damage.extend(from_here.damage);
         }
     }
     Ok(usable)

@@ -53,7 +53,7 @@ pub fn salvage(disk: &mut dyn Disk, plan: &Plan) -> Result<Loss, Error> {
         ManifestRead::Present(mut file, _) => file.replace(disk, plan.manifest.clone())?,
         _ => {
             put_aside(disk, manifest::FILE, "")?;
-            manifest::create(disk, plan.manifest.clone())?;
+            manifest::create_from(disk, plan.manifest.clone(), plan.sequence)?;
         }
     }
     finish(disk, &noted)

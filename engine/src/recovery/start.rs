@@ -57,6 +57,7 @@ pub fn recover<L: LogReader>(recovery: &Recovery<'_, L>, target: &mut dyn Target
     let next = manifest_in_use(recovery, file.manifest(), &replay.tail);
     let (time_floor, segment_bytes) = (next.time_millis, next.segment_bytes);
     file.replace(disk, next)?;
+    remove_unnamed(disk, file.manifest())?;
     let finished = recovery.clock.monotonic();
     let last_lsn = replay.tail.last_lsn.max(snapshot_lsn);
     let next_lsn = replay.tail.next_lsn.max(last_lsn.next());
@@ -192,6 +193,21 @@ pub(crate) fn check_reference(store_id: u128, reference: &SnapshotReference, fou
     let (expected, found_words) = (words(expected), words(actual));
     let what = "snapshot named by the manifest";
     Err(Corrupt { what, file: found.name.clone(), offset: 0, case: 'p', expected, found: found_words }.into())
+}
+
+/// Removes snapshots that no manifest came to name. One may hold commands that were cut off the log just now: whoever has to do
+/// without the manifest some day must not take it for a part of what came after.
+fn remove_unnamed(disk: &mut dyn Disk, manifest: &Manifest) -> Result<(), Error> {
+    let mut is_changed = false;
+    for listed in disk.list(snapshot::DIRECTORY)? {
+        let Some(lsn) = snapshot::lsn_of_name(&listed.name) else { continue };
+        if manifest.snapshots.iter().all(|named| named.lsn != lsn) {
+            crate::mark!("unnamed_snapshot_removed");
+            disk.remove(&snapshot::file_name(lsn))?;
+            is_changed = true;
+        }
+    }
+    if is_changed { Ok(disk.sync_directory(snapshot::DIRECTORY)?) } else { Ok(()) }
 }
 
 /// What a manifest proves about the log.

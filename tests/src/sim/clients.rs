@@ -77,6 +77,7 @@ impl Run {
             }
             17 => self.check_digest()?,
             18 => self.check_lock()?,
+            19 | 20 if self.form.has("forks") => self.check_fork()?,
             _ => {}
         }
         Ok(())

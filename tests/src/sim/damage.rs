@@ -32,20 +32,24 @@ struct Place {
 }
 
 /// Where the log stands on a medium, and what the manifest proves about it.
-struct Survey {
+pub struct Survey {
     batches: Vec<Place>,
     /// Segments in use, with their first LSN.
     segments: Vec<(String, SegmentId, u64)>,
     lsn_proof: u64,
+    /// Snapshots that the manifest names.
+    pub snapshots: usize,
 }
 
-fn survey(storage: &SimStorage) -> Option<Survey> {
+/// Looks over a medium; `None` without a manifest.
+pub fn survey(storage: &SimStorage) -> Option<Survey> {
     let mut disk = storage.disk().ok()?;
     let Ok(ManifestRead::Present(file, _)) = manifest::read(&mut *disk) else { return None };
     let manifest = file.manifest();
     let store = StoreId(manifest.store_id.to_le_bytes());
     let lsn_proof = manifest.clean.map_or(manifest.lsn_proof, |clean| clean.last_lsn.max(manifest.lsn_proof)).0;
-    let mut survey = Survey { batches: Vec::new(), segments: Vec::new(), lsn_proof };
+    let snapshots = manifest.snapshots.len();
+    let mut survey = Survey { batches: Vec::new(), segments: Vec::new(), lsn_proof, snapshots };
     for file in storage.names().into_iter().filter(|name| name.starts_with("log/")) {
         let bytes = storage.contents(&file)?;
         let id: u64 = file.trim_start_matches("log/").trim_end_matches(".seg").parse().ok()?;
@@ -72,7 +76,7 @@ fn survey(storage: &SimStorage) -> Option<Survey> {
 
 impl Survey {
     /// The first LSN that damage to a range of a file touches.
-    fn touched(&self, file: &str, from: usize, to: usize) -> Option<u64> {
+    pub fn touched(&self, file: &str, from: usize, to: usize) -> Option<u64> {
         let header = self.segments.iter().filter(|(name, ..)| name == file && from < BLOCK).map(|(.., first)| *first);
         let hit = |place: &&Place| place.file == file && place.from < to && from < place.to;
         let batches = self.batches.iter().filter(hit).map(|place| place.header.first_lsn.0);
@@ -131,26 +135,32 @@ impl Run {
                 if lsn >= self.promises.floor_written {
                     return Ok(());
                 }
-                let Some(touched) = survey.touched(&file, from, to) else {
-                    return broken("damage", format!("{place}: LSN {lsn} only, though no command was hit"));
-                };
-                if let Some(proof) = survey.proof(touched, &file, from, to) {
-                    return broken(
-                        "damage",
-                        format!("{place}: opened with LSN {lsn}, though {touched} is proven by {proof}"),
-                    );
-                }
-                let before = self.model.digests.range(..touched).next_back().map_or(0, |(before, _)| *before);
-                if lsn < before {
-                    return broken("damage", format!("{place}: opened with LSN {lsn}, though {before} was not hit"));
-                }
-                Ok(())
+                self.check_unproven(&survey, (&file, from, to), lsn)
             }
         }
     }
 
+    /// What was promised is gone, silently: right only where nothing that is not hit proves it, and all before it is there.
+    pub fn check_unproven(&self, survey: &Survey, hit: (&str, usize, usize), lsn: u64) -> Checked {
+        let (file, from, to) = hit;
+        let place = format!("{file} at {from}..{to}");
+        let Some(touched) = survey.touched(file, from, to) else {
+            return broken("damage", format!("{place}: LSN {lsn} only, though no command was hit"));
+        };
+        // What a snapshot holds is not lost with the log.
+        let lost = touched.max(lsn + 1);
+        if let Some(proof) = survey.proof(lost, file, from, to) {
+            return broken("damage", format!("{place}: opened with LSN {lsn}, though {lost} is proven by {proof}"));
+        }
+        let before = self.model.digests.range(..touched).next_back().map_or(0, |(before, _)| *before);
+        if lsn < before {
+            return broken("damage", format!("{place}: opened with LSN {lsn}, though {before} was not hit"));
+        }
+        Ok(())
+    }
+
     /// Does the damage; gives the file and the bytes that were hit.
-    fn damage(&mut self, copy: &SimStorage, survey: &Survey, names: &[String]) -> Option<(String, usize, usize)> {
+    pub fn damage(&mut self, copy: &SimStorage, survey: &Survey, names: &[String]) -> Option<(String, usize, usize)> {
         let draw = |run: &mut Run, count: usize| run.fault.below(count.max(1) as u64) as usize;
         let in_use = !survey.batches.is_empty() && self.fault.below(3) > 0;
         let (file, from) = if in_use {
@@ -208,6 +218,7 @@ impl Run {
     }
 }
 
-fn is_data(name: &str) -> bool {
+/// Whether a file belongs to the store's data.
+pub fn is_data(name: &str) -> bool {
     name == "manifest" || name.starts_with("log/") || name.starts_with("snapshot/")
 }

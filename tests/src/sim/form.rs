@@ -11,7 +11,9 @@ use logd_engine::{DurabilityLevel, OnCorruption, Options};
 pub const FEATURES: &[&str] = &[
     "faults",
     "damage",
+    "policies",
     "death",
+    "forks",
     "capacity",
     "stuck",
     "wall",
@@ -89,6 +91,8 @@ pub struct Plan {
     pub weights: [u64; 6],
     /// Typical span of a clock step, in microseconds.
     pub clock_micros: u64,
+    /// Operations of clients in a row.
+    pub burst: u64,
     /// Pieces in which snapshots are written.
     pub pieces: Pieces,
     /// Levels that clients ask for.
@@ -137,6 +141,7 @@ impl Plan {
             latency: pick(prng, &[0, 1, 3, 8, 60]),
             weights: draw_weights(prng),
             clock_micros: pick(prng, &[20, 300, 2000, 30_000]),
+            burst: if large { pick(prng, &[1, 12, 40]) } else { pick(prng, &[1, 1, 1, 6]) },
             pieces: Pieces {
                 slice_bytes: pick(prng, &[1, 1, 8 << 10, 256 << 10]),
                 block_bytes: pick(prng, &[256, 1 << 10, 8 << 10, 256 << 10]),

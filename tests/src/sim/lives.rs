@@ -276,6 +276,9 @@ impl Run {
         if self.form.has("damage") && self.order.one_in(3) {
             (0..4).try_for_each(|_| self.check_damage())?;
         }
+        if self.form.has("policies") && self.order.one_in(3) {
+            (0..3).try_for_each(|_| self.check_policy())?;
+        }
         Ok(())
     }
 

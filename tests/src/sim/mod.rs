@@ -6,9 +6,11 @@
 pub mod canaries;
 pub mod clients;
 pub mod damage;
+pub mod forks;
 pub mod form;
 pub mod lives;
 pub mod model;
+pub mod policies;
 pub mod procedures;
 pub mod promises;
 pub mod reads;

@@ -157,6 +157,15 @@ impl Promises {
         check_lag(model, lsn, options)
     }
 
+    /// Whether a recovery up to `lsn` would keep what was promised, if the process ended now; with `power` the machine too.
+    pub fn check_end(&self, model: &Model, lsn: u64, options: &Options, power: bool) -> Checked {
+        let floor = if power { self.floor_synced } else { self.floor_written };
+        if lsn < floor {
+            return broken("fork", format!("recovered up to LSN {lsn}, but {floor} was promised"));
+        }
+        check_lag(model, lsn, options)
+    }
+
     /// A recovery up to `lsn` succeeded: from now on all of that counts as synced.
     pub fn recovered(&mut self, lsn: u64) {
         self.floor_synced = lsn;

@@ -185,7 +185,10 @@ impl Run {
             choice += 1;
         }
         match choice {
-            0 => self.client_step(),
+            0 => (0..self.plan.burst).try_for_each(|_| {
+                self.client_step()?;
+                self.look()
+            }),
             1 => self.writer_step(),
             2 => self.maintenance_step(),
             3 => {

@@ -15,7 +15,7 @@ use logd_engine::{Db, DurabilityLevel};
 use std::rc::Rc;
 
 /// Rounds of both drivers within which everything must have ended.
-const ROUNDS_MAX: usize = 4000;
+const ROUNDS_MAX: usize = 20_000;
 /// A due record may be kept so long when the log was busy, in milliseconds.
 const GRACE_MILLIS: u64 = 400;
 

@@ -128,6 +128,14 @@ impl Medium {
         }
     }
 
+    /// The same once more, with nobody who uses it.
+    pub(super) fn fork(&self) -> Medium {
+        let copies = |flights: &[InFlight]| flights.iter().map(InFlight::copy).collect();
+        let mut fork = Medium::with(self.options.clone(), self.tree.clone(), self.prng.stream("fork"));
+        (fork.in_flight, fork.left) = (copies(&self.in_flight), copies(&self.left));
+        fork
+    }
+
     pub(super) fn new_user(&mut self) -> u64 {
         self.users += 1;
         self.users

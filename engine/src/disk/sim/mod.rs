@@ -60,7 +60,7 @@ impl SimStorage {
         SimStorage::with(crash::cut_power(&mut self.medium.lock(), prng))
     }
 
-    /// Kills the process. All that was written is there, synced or not; what was in flight happened or did not;
+    /// Kills the process. All that was written is there, synced or not; what was in flight happened, in part too, or did not;
     /// the locks are free and the old disks fail from now on.
     pub fn kill(&self) -> SimStorage {
         SimStorage::with(crash::kill_process(&mut self.medium.lock()))
@@ -70,6 +70,11 @@ impl SimStorage {
     pub fn copy(&self) -> SimStorage {
         let medium = self.medium.lock();
         SimStorage::with(Medium::with(medium.options.clone(), medium.tree.clone(), medium.prng.stream("copy")))
+    }
+
+    /// Another medium in the same state, with what is in flight; this one goes on.
+    pub fn fork(&self) -> SimStorage {
+        SimStorage::with(self.medium.lock().fork())
     }
 
     /// Arranges for a failure.
@@ -116,6 +121,12 @@ impl SimStorage {
     /// Puts a file there, synced, with its name and the directories above it.
     pub fn put(&self, name: &str, bytes: &[u8]) {
         self.medium.lock().tree.put(name, bytes);
+    }
+
+    /// Takes a file away.
+    pub fn remove(&self, name: &str) {
+        let removed = self.medium.lock().tree.remove(name);
+        assert!(removed.is_ok(), "there is a file to remove");
     }
 
     /// What a file holds now, synced or not.
