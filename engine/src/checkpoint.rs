@@ -146,7 +146,9 @@ pub struct Checkpoint {
     pause_permille: u64,
     state: State,
     start: Nanos,
-    /// When the bytes written so far are paid for.
+    /// Bytes of records written so far.
+    written_bytes: u64,
+    /// When they are paid for.
     paid: Nanos,
     report: SnapshotReport,
 }
@@ -174,9 +176,15 @@ impl Checkpoint {
             pause_permille: 1000,
             state: State::Begin,
             start: now,
+            written_bytes: 0,
             paid: now,
             report,
         }
+    }
+
+    /// Bytes of records written so far.
+    pub fn written_bytes(&self) -> u64 {
+        self.written_bytes
     }
 
     /// Sets the pieces.
@@ -310,6 +318,7 @@ impl Checkpoint {
 
     /// 256 KiB at 64 MiB a second: the next slice is due 256/65536 s = 3.9 ms after this one. Lost time is not made up for.
     fn pay(&mut self, bytes: u64, now: Nanos) {
+        self.written_bytes += bytes;
         let nanos = match self.options.bytes_per_second {
             0 => 0,
             rate => {

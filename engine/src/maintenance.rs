@@ -193,19 +193,18 @@ impl Maintenance {
         let Ok(space) = self.disk.space() else { return MaintenanceNext::Idle };
         self.is_starved = self.preparer.is_starved();
         self.index_bytes_now = self.core.shards.size().1;
+        // A snapshot that is being written takes the part of the reserve that is meant for it; the log beside it takes its own.
+        let taken = self.checkpoint.as_ref().map_or(0, Checkpoint::written_bytes);
         let measured = Measured {
             total: space.total,
-            free: space.free,
+            free: space.free.saturating_add(taken),
             is_log_full: self.is_starved,
             // The index is larger than a snapshot of it.
             snapshot_bytes: self.index_bytes_now,
             segment_bytes: self.core.options.segment_bytes,
         };
         let reserve = space::reserve_bytes(self.policy.reserve_bytes, &measured);
-        // One that is being written takes room that it gives back at its end.
-        if self.checkpoint.is_none() || self.is_starved {
-            self.room = space::room(self.room, reserve, &measured);
-        }
+        self.room = space::room(self.room, reserve, &measured);
         self.free_bytes = space.free;
         self.core.log.reserve().set(space.free, reserve, self.room == Room::Low);
         // The log of deletes must leave room for the snapshot that shortens it.

@@ -51,7 +51,10 @@ fn fill(db: &Db, things: Keyspace, from: u32) -> u32 {
 }
 
 fn delete(db: &Db, things: Keyspace, number: u32) {
-    let (was_there, ticket) = db.delete(things, &key(number), None).expect("deletes go on");
+    let deleted = db.delete(things, &key(number), None);
+    let stats = || (db.stats().space, db.stats().log, db.stats().snapshots);
+    let (was_there, ticket) =
+        deleted.unwrap_or_else(|error| panic!("deletes go on: {error}, record {number}, {:?}", stats()));
     assert!(was_there);
     db.wait(ticket, None).expect("a working disk");
 }
