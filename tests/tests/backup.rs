@@ -116,7 +116,8 @@ fn a_store_copied_under_load_is_restored_to_points_that_a_client_took_note_of() 
                 continue;
             }
             assert!(output.status.success(), "{note:?} {flag:?}: {error}");
-            assert_eq!(digest_served(&target), note.digest, "{note:?} {flag:?}");
+            let words = String::from_utf8_lossy(&output.stdout).into_owned();
+            assert_eq!(digest_served(&target), note.digest, "{note:?} {flag:?}: {words}");
         }
     }
     let last = notes.last().unwrap();

@@ -114,14 +114,17 @@ fn begins_within(segment: &SegmentCopy, limit: Limit) -> bool {
     }
 }
 
+/// Wall time of the last command of a stretch.
+fn ended(stretch: &Stretch<'_>) -> u64 {
+    stretch.segments.last().map_or(0, |segment| segment.last_millis)
+}
+
 /// The stretch that a point lies in.
 fn choose<'s, 'c>(stretches: &'s [Stretch<'c>], limit: Limit) -> Result<&'s Stretch<'c>, ToolError> {
     let known = || -> String {
         let spans = stretches.iter().filter_map(|stretch| stretch.first_lsn().map(|first| (first, stretch)));
-        let texts = spans.map(|(first, stretch)| {
-            let last = stretch.segments.last().map_or(0, |segment| segment.last_millis);
-            format!("LSN {first} to {} ({})", stretch.last_lsn(), Moment(last))
-        });
+        let texts =
+            spans.map(|(first, stretch)| format!("LSN {first} to {} ({})", stretch.last_lsn(), Moment(ended(stretch))));
         texts.collect::<Vec<_>>().join("; ")
     };
     let reaches_back = |stretch: &&Stretch<'_>| stretch.first_lsn().is_some();
@@ -132,7 +135,10 @@ fn choose<'s, 'c>(stretches: &'s [Stretch<'c>], limit: Limit) -> Result<&'s Stre
             .find(|stretch| stretch.first_lsn().is_some_and(|first| (first..=stretch.last_lsn()).contains(&lsn.0))),
         Limit::Moment(moment) => {
             let has_begun = |stretch: &&Stretch<'_>| stretch.segments.iter().any(|one| one.first_millis <= moment.0);
-            stretches.iter().rev().find(has_begun).filter(reaches_back)
+            let place = stretches.iter().rposition(|stretch| has_begun(&stretch));
+            // Behind the end of any but the last stretch, commands are missing that belong to this moment.
+            let is_in_gap = |place: usize| place + 1 < stretches.len() && moment.0 > ended(&stretches[place]);
+            place.filter(|place| !is_in_gap(*place)).map(|place| &stretches[place]).filter(reaches_back)
         }
     };
     chosen.ok_or_else(|| ToolError::Usage(format!("this point is not within the backup, which has {}", known())))
@@ -221,7 +227,8 @@ mod tests {
         assert!(last(Limit::Lsn(Lsn(30))).unwrap_err().contains("LSN 0 to 20"), "a gap");
         assert!(last(Limit::Lsn(Lsn(92))).is_err(), "a stretch without a snapshot before it");
         assert!(last(Limit::End).is_err());
-        assert_eq!(last(Limit::Moment(Moment(300))), Ok(20));
+        assert_eq!(last(Limit::Moment(Moment(150))), Ok(20));
+        assert!(last(Limit::Moment(Moment(300))).is_err(), "a moment in a gap");
         assert_eq!(last(Limit::Moment(Moment(555))), Ok(60));
         assert!(last(Limit::Moment(Moment(5))).is_err());
     }
