@@ -21,7 +21,7 @@ use std::time::Duration;
 
 /// Measures stores under published workloads.
 #[derive(clap::Parser, Debug)]
-#[command(name = "logbench", version)]
+#[command(name = "logbench", version, args_override_self = true)]
 pub struct Arguments {
     /// Measure although this is a debug build.
     #[arg(long, global = true)]
@@ -261,6 +261,11 @@ mod tests {
         let words = ["logbench", "voter"].iter().chain(flags);
         let Command::Voter(voter) = Arguments::try_parse_from(words).unwrap().command else { panic!("voter") };
         voter
+    }
+
+    #[test]
+    fn a_flag_given_again_replaces_the_one_before() {
+        assert_eq!(voter(&["--duration", "5", "--duration", "7"]).duration, 7);
     }
 
     #[test]

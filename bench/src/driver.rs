@@ -331,6 +331,7 @@ mod tests {
         now: &'a Mutex<Instant>,
         queue: VecDeque<usize>,
         polls: u64,
+        has_stalled: bool,
     }
 
     impl Session<u64> for Stalling<'_> {
@@ -340,7 +341,9 @@ mod tests {
         fn poll(&mut self, limit: Duration, done: &mut Vec<Done>) -> Result<(), Lost> {
             self.polls += 1;
             let idle = self.queue.is_empty();
-            let step = if self.polls == 100 { Duration::from_secs(1) } else { Duration::from_micros(100) };
+            // An idle poll waits for what is due; the stall is to hit one that has work.
+            let stalls = !idle && self.polls >= 100 && !std::mem::replace(&mut self.has_stalled, true);
+            let step = if stalls { Duration::from_secs(1) } else { Duration::from_micros(100) };
             *self.now.lock().unwrap() += if idle { limit } else { step };
             done.extend(self.queue.drain(..).map(|token| Done { token, outcome: Outcome::Code(0) }));
             Ok(())
@@ -356,7 +359,7 @@ mod tests {
         let arrivals = if open { Arrivals::open(1000, 0, 1, start, end) } else { Arrivals::Closed { end } };
         let timeline = Timeline { measure: start, end, give_up: end + Duration::from_secs(5) };
         let clock = || *now.lock().unwrap();
-        let mut session = Stalling { now: &now, queue: VecDeque::new(), polls: 0 };
+        let mut session = Stalling { now: &now, queue: VecDeque::new(), polls: 0, has_stalled: false };
         let workload = Numbers(0, Vec::new());
         let outstanding_max = if open { 4000 } else { 1 };
         let mut driver = Driver { workload, arrivals, timeline, outstanding_max, measures: &measures, clock: &clock };

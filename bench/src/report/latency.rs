@@ -66,8 +66,11 @@ impl LatencyReport {
 
 /// A share that never says 100 % when something is above.
 fn percent_text(percent: f64) -> String {
-    let cut = if percent < 100.0 { percent.min(99.999) } else { percent };
-    if cut > 99.9 { format!("{cut:.3}%") } else { format!("{cut:.1}%") }
+    match percent {
+        percent if percent >= 100.0 => "100%".to_owned(),
+        percent if percent > 99.9 => format!("{:.3}%", percent.min(99.999)),
+        percent => format!("{percent:.1}%"),
+    }
 }
 
 /// One kind of request.
@@ -93,6 +96,7 @@ mod tests {
         latencies.record(Duration::from_millis(100));
         let report = LatencyReport::of(&latencies);
         assert!(report.below_text().starts_with("< 1 ms 99.999%"), "{}", report.below_text());
+        assert!(report.below_text().ends_with("< 64 ms 99.999%"), "{}", report.below_text());
         assert!((report.percentile(50.0) - 0.5).abs() < 0.01);
     }
 }

@@ -48,7 +48,7 @@ impl FromStr for AccessSpec {
             random_percent: 100,
         };
         match text {
-            "oltp" => Ok(named(&[(100, 8 * KIB)], 67)),
+            "oltp" => Ok(named(&[(1, 8 * KIB)], 67)),
             "file-server" => Ok(named(
                 &[
                     (10, 512),
