@@ -190,8 +190,12 @@ impl Maintenance {
 
     /// Looks how much room there is, and says when to look again.
     fn measure(&mut self, now: Nanos) -> MaintenanceNext {
-        let Ok(space) = self.disk.space() else { return MaintenanceNext::Idle };
         self.is_starved = self.preparer.is_starved();
+        let Ok(space) = self.disk.space() else {
+            // Where nobody can tell the room there is no reserve, but who waits for a segment has to be told all the same.
+            self.tell_full();
+            return MaintenanceNext::Idle;
+        };
         self.index_bytes_now = self.core.shards.size().1;
         // A snapshot that is being written takes the part of the reserve that is meant for it; the log beside it takes its own.
         let taken = self.checkpoint.as_ref().map_or(0, Checkpoint::written_bytes);
@@ -209,17 +213,21 @@ impl Maintenance {
         self.core.log.reserve().set(space.free, reserve, self.room == Room::Low);
         // The log of deletes must leave room for the snapshot that shortens it.
         self.preparer.set_floor(if self.room == Room::Low { self.index_bytes_now.min(reserve) } else { 0 });
-        // Who waits for a segment waits on while room is being made, and is refused where nothing can be done.
-        let full = (self.is_starved && self.checkpoint.is_none() && !self.can_relieve()).then_some(Full::Disk);
-        let known = self.core.log.space();
-        if known != full && !matches!(known, Some(Full::Log { .. })) {
-            self.core.log.set_space(full);
-        }
+        self.tell_full();
         // Only a low disk is worth a timer; otherwise whoever writes wakes the driver in time.
         if self.room == Room::Low {
             MaintenanceNext::Until(now.after(space::LOOK_AGAIN))
         } else {
             MaintenanceNext::Idle
+        }
+    }
+
+    /// Who waits for a segment waits on while room is being made, and is refused where nothing can be done.
+    fn tell_full(&self) {
+        let full = (self.is_starved && self.checkpoint.is_none() && !self.can_relieve()).then_some(Full::Disk);
+        let known = self.core.log.space();
+        if known != full && !matches!(known, Some(Full::Log { .. })) {
+            self.core.log.set_space(full);
         }
     }
 

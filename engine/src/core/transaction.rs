@@ -95,7 +95,7 @@ impl Core {
         check_value(value)?;
         // What is not logged takes no room on the disk.
         if keyspace.level != DurabilityLevel::Volatile && !planted(Canary::GrowthTakesReserve) {
-            self.log.reserve().check_growth()?;
+            self.log.check_growth()?;
         }
         let expiry_millis = expiry.map_or(0, |expiry| expiry.0);
         let mut frame = FrameBuilder::new();
@@ -346,7 +346,7 @@ impl<'a> Transaction<'a> {
             return Ok(Ticket::NOTHING);
         }
         if (self.grows && !planted(Canary::GrowthTakesReserve)) || planted(Canary::DeleteNeedsRoom) {
-            self.core.log.reserve().check_growth()?;
+            self.core.log.check_growth()?;
         }
         if let Some(call) = call {
             self.frame.replace_by_call(&call);

@@ -174,6 +174,14 @@ impl Log {
         self.waiters.block(Sleeper::Room, limit, look).unwrap_or(Err(Refused::Busy.into()))
     }
 
+    /// An error if the store may not grow now. A log that has failed says that instead, when something is appended.
+    pub fn check_growth(&self) -> Result<(), Error> {
+        if self.failure.get().is_some() {
+            return Ok(());
+        }
+        Ok(self.reserve.check_growth()?)
+    }
+
     /// Largest frame the log takes.
     pub fn command_bytes_max(&self) -> usize {
         self.options.command_bytes_max()
