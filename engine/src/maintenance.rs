@@ -110,7 +110,9 @@ pub struct Maintenance {
     /// Log bytes behind the newest snapshot at which the next checkpoint is due: raised after a failure.
     due_bytes: u64,
     room: Room,
-    /// What was free at the last measurement.
+    /// When it was last measured.
+    measured: Nanos,
+    /// What was free then.
     free_bytes: u64,
     /// No checkpoint for room before this time.
     space_start: Nanos,
@@ -153,6 +155,7 @@ impl Maintenance {
             last_start: now,
             due_bytes: policy.log_bytes,
             room: Room::Roomy,
+            measured: Nanos(0),
             free_bytes: u64::MAX,
             space_start: now,
             index_bytes: u64::MAX,
@@ -183,13 +186,19 @@ impl Maintenance {
         self.prove_segment();
         let expired = self.expire(now);
         let is_preparing = prepared == MaintenanceNext::Again;
-        let measured = self.measure(now);
+        let measured = if self.needs_measure(now) { self.measure(now) } else { MaintenanceNext::Idle };
         let beside = prepared.sooner(expired).sooner(measured);
         beside.sooner(self.step_checkpoint(now, is_preparing)).sooner(self.free())
     }
 
+    /// A snapshot takes thousands of steps, and a measurement looks into every shard: while there is plenty of room, rarely.
+    fn needs_measure(&mut self, now: Nanos) -> bool {
+        self.room != Room::Roomy || self.preparer.is_starved() || now >= self.measured.after(space::MEASURE_PAUSE)
+    }
+
     /// Looks how much room there is, and says when to look again.
     fn measure(&mut self, now: Nanos) -> MaintenanceNext {
+        self.measured = now;
         self.is_starved = self.preparer.is_starved();
         let Ok(space) = self.disk.space() else {
             // Where nobody can tell the room there is no reserve, but who waits for a segment has to be told all the same.

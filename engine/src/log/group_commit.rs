@@ -18,7 +18,7 @@ pub(super) const OVERLAP_BYTES: usize = 64 << 10;
 const COMPANY_FRAMES: u32 = 4;
 
 /// A batch that has so many frames shares its sync well enough and waits no longer.
-const COMPANY_FRAMES_MAX: u32 = 32;
+const COMPANY_FRAMES_MAX: u32 = 40;
 
 /// Longest wait for company.
 const COMPANY_WAIT: Nanos = Nanos(200_000);
@@ -165,9 +165,9 @@ impl GroupCommit {
         self.company = if frames >= COMPANY_FRAMES { (frames * 2).min(COMPANY_FRAMES_MAX) } else { 0 };
     }
 
-    /// A durable write has ended that took so long: no batch waits longer than that for company.
+    /// A durable write has ended that took so long: no batch waits longer than one and a half times that for company.
     pub fn rest(&mut self, now: Nanos, took: Nanos) {
-        self.company_until = now.after(took.min(COMPANY_WAIT));
+        self.company_until = now.after(Nanos(took.0 + took.0 / 2).min(COMPANY_WAIT));
     }
 
     /// The batch just submitted must be synced, though it was not written durably.
@@ -330,9 +330,9 @@ mod tests {
         commit.completed(1);
         commit.rest(Nanos(1000), Nanos(50));
         let few = QueueView { synced_wanted: true, frames: 3, now: Nanos(1000), ..open(11) };
-        assert_eq!(commit.decide(&few), Action::Company { until: Nanos(1050), frames: 20 });
+        assert_eq!(commit.decide(&few), Action::Company { until: Nanos(1075), frames: 20 });
         assert_eq!(commit.decide(&QueueView { frames: 20, ..few }), Action::Take { durable: true });
-        assert_eq!(commit.decide(&QueueView { now: Nanos(1050), ..few }), Action::Take { durable: true });
+        assert_eq!(commit.decide(&QueueView { now: Nanos(1075), ..few }), Action::Take { durable: true });
         assert_eq!(commit.decide(&QueueView { sync_asked: Lsn(11), ..few }), Action::Take { durable: true });
         commit.started(2, Lsn(13), true);
         commit.expect_company(3);

@@ -21,6 +21,8 @@ const PAUSE: Nanos = Nanos::SECOND;
 const PAUSE_FACTOR: u64 = 20;
 /// A store that is smaller by this share, one in so many, is worth a checkpoint.
 const SHRUNK_SHARE: u64 = 8;
+/// Least time between measurements while there is plenty of room.
+pub const MEASURE_PAUSE: Nanos = Nanos::from_millis(10);
 /// Time between measurements while there is little room: others may free it.
 pub const LOOK_AGAIN: Nanos = Nanos::from_millis(250);
 
